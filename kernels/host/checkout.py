@@ -1,4 +1,4 @@
-"""The git checkout that this package runs from, and the files of its revisions."""
+"""The git checkout of gathernest, that of this package or else of the current folder, and its revisions."""
 
 import io
 import os
@@ -6,7 +6,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from ...ir.errors import GathernestError
+from ...ir.errors import DependencyError, GathernestError
+from ...lowering.programs import find
 from .cpu import PACKAGE
 
 # Reading a revision takes a second; a machine under load takes a minute.
@@ -17,6 +18,34 @@ class RevisionError(GathernestError):
     """A revision cannot be had, or cannot do what is asked of it."""
 
 
+def checkout() -> Path:
+    """Return the top folder of the checkout: of this package, or of the current folder where pip installed the package.
+
+    Raises:
+        RevisionError: git is not installed, both folders are in no checkout of gathernest, or git does not read it.
+    """
+    reasons: list[str] = []
+    for folder in (PACKAGE, Path()):
+        ended = _run(folder, "rev-parse", "--show-toplevel")
+        if ended.returncode:
+            reasons.append(ended.stderr.decode(errors="replace"))
+            continue
+        top = Path(os.fsdecode(ended.stdout.removesuffix(b"\n")))
+        # A virtual environment may lie in the repository of somebody else.
+        if top == PACKAGE.resolve() or (top / "kernels" / "host" / "checkout.py").is_file():
+            return top
+    if unsafe := next((reason for reason in reasons if "dubious ownership" in reason), None):
+        folder = unsafe.partition("'")[2].partition("'")[0]
+        raise RevisionError(
+            f"git does not read {folder}, as another user owns it; if you trust it: "
+            f"git config --global --add safe.directory {folder}"
+        )
+    raise RevisionError(
+        f"there is no checkout of gathernest: neither {PACKAGE}, where this package is, nor the current folder "
+        "is one; go to a checkout, or install the package from one: pip install -e CHECKOUT"
+    )
+
+
 def commit_of(revision: str) -> str:
     """Return the full name of the commit that a commit, branch or tag of the checkout means.
 
@@ -25,8 +54,7 @@ def commit_of(revision: str) -> str:
     """
     return git(
         *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
-        otherwise=f"there is no revision {revision!r} in {PACKAGE}; name a commit, branch or tag of the checkout that "
-        "gathernest runs from",
+        otherwise=f"there is no revision {revision!r} in {{checkout}}; name a commit, branch or tag",
     )
 
 
@@ -41,7 +69,7 @@ def extract(revision: str, target: Path) -> None:
 
 def extract_tree(tree: str, target: Path) -> None:
     """Put the files of a commit or tree, by its full name, in a folder; raises RevisionError."""
-    files = _run(("archive", "--format=tar", tree), f"the files of {tree} cannot be read; see git fsck")
+    files = _output(("archive", "--format=tar", tree), f"the files of {tree} cannot be read; see git fsck")
     with tarfile.open(fileobj=io.BytesIO(files)) as archive:
         archive.extractall(target, filter="data")
     if not (target / "kernels").is_dir():  # the files of a repository that gathernest is installed in
@@ -57,25 +85,58 @@ def tree_of_files(index: Path) -> str:
     Raises:
         RevisionError: there is no git or no checkout, or a file cannot be read.
     """
-    failed = f"the files of {PACKAGE} cannot be read by git; name a revision, or see what git status says"
+    failed = "the files of {checkout} cannot be read by git; name a revision, or see what git status says"
     for command in (("read-tree", "HEAD"), ("add", "--all")):
         git(*command, otherwise=failed, index=index)
     return git("write-tree", otherwise=failed, index=index)
 
 
 def git(*command: str, otherwise: str, index: Path | None = None) -> str:
-    """Return what a git command prints in the checkout; raises RevisionError with `otherwise` where it fails."""
-    return _run(command, otherwise, index).decode(errors="replace").strip()
+    """Return what a git command prints in the checkout.
+
+    Args:
+        command: its words.
+        otherwise: the message where it fails; `{checkout}` in it stands for the folder.
+        index: the file that takes the place of git's index.
+
+    Raises:
+        RevisionError: there is no git or no checkout, or it fails.
+    """
+    return _output(command, otherwise, index).decode(errors="replace").strip()
 
 
-def _run(command: tuple[str, ...], otherwise: str, index: Path | None = None) -> bytes:
-    environment = os.environ | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
+def _output(command: tuple[str, ...], otherwise: str, index: Path | None = None) -> bytes:
+    """Return the bytes that a git command prints in the checkout; raises RevisionError."""
+    top = checkout()
+    ended = _run(top, *command, index=index)
+    if ended.returncode == 0:
+        return ended.stdout
+    if _run(top, "rev-parse", "--verify", "--quiet", "HEAD").returncode:
+        raise RevisionError(f"the checkout {top} has no commit yet; commit its files first")
+    reason = otherwise.replace("{checkout}", str(top))
+    if _run(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true":
+        reason += f"; {top} is a shallow clone, and git fetch --unshallow --tags brings what it lacks"
+    raise RevisionError(reason)
+
+
+def _run(folder: Path, *command: str, index: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a folder, with its messages in English; raises RevisionError where it cannot be run."""
+    # A hook of another repository names that in the environment.
+    left_out = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out} | {"LC_ALL": "C"}
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
     try:
-        ended = subprocess.run(
-            ["git", "-C", str(PACKAGE), *command], capture_output=True, check=False, timeout=LIMIT_S, env=environment
+        return subprocess.run(
+            [find("git").path, "-C", str(folder), *command],
+            capture_output=True,
+            check=False,
+            timeout=LIMIT_S,
+            env=environment,
         )
+    except DependencyError as error:
+        raise RevisionError(f"revisions need git: {error}") from None
     except OSError as error:
         raise RevisionError(f"git cannot be run ({error.strerror}); install it") from None
-    if ended.returncode:
-        raise RevisionError(otherwise)
-    return ended.stdout
+    except subprocess.TimeoutExpired:
+        raise RevisionError(f"git {command[0]} takes more than {LIMIT_S} s in {folder}") from None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....kernels.host.cpu import PACKAGE
+from ....kernels.host.checkout import RevisionError, checkout
 from ...console.output_paths import check_file
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 
@@ -106,7 +106,11 @@ def _history(options: argparse.Namespace) -> "tuple[History, int]":
 
 def _folders(named: Sequence[str] | None) -> list[Path]:
     if named is None:
-        return [folder for name in FOLDERS if (folder := PACKAGE / name).is_dir()] or [PACKAGE / FOLDERS[0]]
+        try:
+            top = checkout()
+        except RevisionError as error:
+            raise UsageError(str(error)) from None
+        return [folder for name in FOLDERS if (folder := top / name).is_dir()] or [top / FOLDERS[0]]
     for name in named:
         if not Path(name).is_dir():
             raise UsageError(f"--results {name}: there is no such folder; make asv writes results to {FOLDERS[0]}")

@@ -94,5 +94,5 @@ def test_a_repository_of_somebody_else_is_no_checkout(tmp_path, monkeypatch, her
 
 def test_without_git_is_an_error(monkeypatch, here):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(RevisionError, match=r"git cannot be run .*; install it"):
+    with pytest.raises(RevisionError, match=r"^revisions need git: git is not on the PATH; .*: apt-get install git$"):
         section_at("HEAD", here, None, name="B")

@@ -192,7 +192,7 @@ def test_json_to_standard_output_has_nothing_beside_it(history, stored):
 
 
 def test_default_folders_are_those_of_the_checkout(history, commits, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "PACKAGE", tmp_path)
+    monkeypatch.setattr(command, "checkout", lambda: tmp_path)
     for name in command.FOLDERS:
         write_asv(tmp_path / name, commits[0], {"m.track_x": 1})
     ended = history()

@@ -8,17 +8,15 @@ from gathernest.tools.tracking.history.history import judge, make_history
 from gathernest.tools.tracking.history.page import page
 from gathernest.tools.tracking.history.series import Series
 
-from ....kernels.report.browser import CHROMIUM, browser, check_silent
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
+from ....kernels.report.browser import browser, check_silent
 
 HOSTILE = "</script><script>alert('&')</script>"
 NAMES = [f"{number:040x}" for number in range(20)]
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("profile")) as found:
+def tab(tmp_path_factory, program):
+    with browser(program("chromium"), tmp_path_factory.mktemp("profile")) as found:
         yield found
 
 

@@ -91,7 +91,7 @@ def test_without_git_is_one_line(gathernest, monkeypatch):
     ended = compare(gathernest, "main")
     assert (ended.status, ended.err) == (
         2,
-        "gathernest: error: git cannot be run (No such file or directory); install it\n",
+        "gathernest: error: revisions need git: git is not on the PATH; on Debian and Ubuntu: apt-get install git\n",
     )
 
 
@@ -100,4 +100,4 @@ def test_folder_that_is_no_checkout_is_one_line(gathernest, monkeypatch, tmp_pat
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     ended = compare(gathernest, "main")
     assert ended.status == 2
-    assert "there is no revision 'main' in " in ended.err
+    assert f"the checkout {tmp_path} has no commit yet; commit its files first" in ended.err
