@@ -9,7 +9,9 @@ from ..console.terminal import DONE, Parser, UsageError, make_console
 EXAMPLES = """examples:
   gathernest play
   gathernest play --data 1000x64xf32 --indices 100xi64 --bounds clip
-  gathernest play --port 8000 --no-browser"""
+  gathernest play --port 8000 --no-browser
+
+The link that is printed has a token; the page answers nobody who has not opened it."""
 
 LARGEST_PORT = 65535
 BAGS = {*REDUCTIONS, *WEIGHTED_REDUCTIONS}
@@ -19,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_problem_options(parser, required=False)
     parser.add_argument("--port", type=int, metavar="N", help="of this machine (default: 2718, or a free one)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
+    parser.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,10 +42,11 @@ def run(options: argparse.Namespace) -> int:
             )
         query = Settings(**arguments).to_query()
     console = make_console()
+    said = "The playground is at {}\nIt answers who has this link. Ctrl-C ends it."
     serve(
         options.port,
         query,
         opens_browser=not options.no_browser,
-        say=lambda address: console.print(f"The playground is at {address}\nCtrl-C ends it."),
+        say=lambda address: console.print(said.format(address)),
     )
     return DONE

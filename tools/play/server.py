@@ -1,27 +1,38 @@
-"""The server of the playground: marimo's app in this process, on this machine's own address only."""
+"""The server of the playground: marimo's app in this process, on this machine's own address, for who has its token.
 
+marimo compares the token of the link, and remembers in a cookie that it was right. The rest is rejected before it.
+"""
+
+import contextlib
+import html
+import re
+import secrets
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 from ...ir.errors import DependencyError, GathernestError
 from .worker import WORKER
 
 HOST, PORT = "127.0.0.1", 2718
-NAMES = (HOST, "localhost")
+# Ports differ where another machine reaches this one through a tunnel.
+HOST_FIELD = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
+TOKEN = "access_token"
 APP = Path(__file__).with_name("app.py")
 
 
 class OwnPageOnly:
     """An application that answers the page of this server alone, and no page of another site that the browser shows.
 
-    A request must name this machine, and come from a page of the same address where the browser says from which.
+    A request must name this machine, and come from a page of the same address where the browser says from which. It
+    has its token in the link or in the cookie; marimo's form and its header for tokens are left out.
     """
 
     def __init__(self, application: Any):
@@ -29,24 +40,47 @@ class OwnPageOnly:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or reject it."""
-        headers = {name: value.decode("latin-1") for name, value in scope.get("headers", ())}
-        host, origin = headers.get(b"host", ""), headers.get(b"origin")
-        is_own = host.partition(":")[0] in NAMES and origin in (None, f"http://{host}")
-        if is_own or scope["type"] == "lifespan":
-            await self.application(scope, receive, _unframed(send))
+        if scope["type"] == "lifespan":
+            await self.application(scope, receive, send)
+        elif _is_own(scope):
+            await self.application(scope, receive, _guarded(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
+            body = b"This playground answers its own page only: open the link that gathernest play printed.\n"
             await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": b"This playground answers its own page only.\n"})
+            await send({"type": "http.response.body", "body": body})
 
 
-def _unframed(send: Any) -> Any:
-    """Return what sends answers with a header that keeps pages of other sites from showing this one in a frame."""
+def _is_own(scope: Any) -> bool:
+    """Return whether a request names this machine, comes from the page of it, and has a token that marimo can read."""
+    fields: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        fields.setdefault(name.lower(), []).append(value)
+    hosts, origins = fields.get(b"host", []), fields.get(b"origin", [])
+    if len(hosts) != 1 or HOST_FIELD.fullmatch(hosts[0]) is None or origins not in ([], [b"http://" + hosts[0]]):
+        return False
+    tokens = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN, [])
+    return all(map(str.isascii, tokens)) and b"authorization" not in fields and not scope["path"].startswith("/auth/")
+
+
+def _guarded(send: Any) -> Any:
+    """Return what sends answers so that pages of other sites can neither show this one in a frame nor use its cookie.
+
+    A browser keeps such a cookie from a request that another page, or a file, was redirected to. So the redirect behind
+    a right token becomes a page of this site, which goes on itself.
+    """
 
     async def sends(message: Any) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), (b"x-frame-options", b"DENY")]}
+            fields = dict(message.get("headers", ()))
+            fields[b"x-frame-options"] = b"DENY"
+            if b"set-cookie" in fields:
+                fields[b"set-cookie"] = fields[b"set-cookie"].replace(b"samesite=lax", b"samesite=strict")
+                if (target := fields.pop(b"location", None)) is not None:
+                    fields |= {b"refresh": b"0; url=" + target, b"content-type": b"text/html"}
+                    message = {**message, "status": 200}
+            message = {**message, "headers": list(fields.items())}
         await send(message)
 
     return sends
@@ -78,34 +112,52 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
         PortError: the port that was asked for is taken, or not allowed.
     """
     require_marimo()
-    import marimo  # pyright: ignore[reportMissingImports]
     import uvicorn  # pyright: ignore[reportMissingImports]
 
-    listening = _bound(port)
-    address = f"http://{HOST}:{listening.getsockname()[1]}/{f'?{urlencode(query)}' if query else ''}"
-    application = marimo.create_asgi_app(quiet=True).with_app(path="", root=str(APP)).build()
+    listening, token = _bound(port), secrets.token_urlsafe(24)
+    number = listening.getsockname()[1]
+    address = f"http://{HOST}:{number}/?{urlencode({TOKEN: token, **query})}"
+    application = make_application(token, number)
     WORKER.start()
     say(address)
-    if opens_browser:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
     try:
-        uvicorn.Server(
-            uvicorn.Config(OwnPageOnly(application), log_level="error", access_log=False, timeout_graceful_shutdown=1)
-        ).run([listening])
+        with _opened(address) if opens_browser else contextlib.nullcontext():
+            uvicorn.Server(
+                uvicorn.Config(application, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+            ).run([listening])
     except KeyboardInterrupt:
         pass
     finally:
         listening.close()
         WORKER.stop()
-        _close_pages(application)
+        for state in _states(application.application):  # this process waits for the threads of the pages
+            state.session_manager.close_all_sessions()
 
 
-def _close_pages(application: Any) -> None:
-    """End the kernels of the pages that are open: this process waits for their threads."""
-    for route in application.routes:
-        state = getattr(getattr(route, "app", None), "state", None)
-        if (sessions := getattr(state, "session_manager", None)) is not None:
-            sessions.close_all_sessions()
+def make_application(token: str, port: int) -> OwnPageOnly:
+    """Return the playground as an ASGI application for who has the token; its cookie is named by the port."""
+    import marimo  # pyright: ignore[reportMissingImports]
+
+    application = marimo.create_asgi_app(quiet=True, token=token).with_app(path="", root=str(APP)).build()
+    for state in _states(application):
+        state.port = port
+    return OwnPageOnly(application)
+
+
+def _states(application: Any) -> list[Any]:
+    """Return the states of the apps of marimo in an application."""
+    states = (getattr(getattr(route, "app", None), "state", None) for route in application.routes)
+    return [state for state in states if hasattr(state, "session_manager")]
+
+
+@contextlib.contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """Open an address in the browser, by a file that only this user reads: all users see the words of a command."""
+    with tempfile.TemporaryDirectory(prefix="gathernest-play-") as folder:
+        page = Path(folder, "open.html")
+        page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
+        threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()
+        yield
 
 
 def _bound(port: int | None) -> socket.socket:
@@ -117,6 +169,7 @@ def _bound(port: int | None) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((HOST, wanted))
+            listening.listen()  # what comes before the server runs, waits
             return listening
         except OSError as error:
             listening.close()

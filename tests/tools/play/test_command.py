@@ -1,12 +1,12 @@
 import asyncio
 import socket
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from gathernest.tools.play import server
 from gathernest.tools.play.settings import Settings
-
-FRAMES = (b"x-frame-options", b"DENY")
 
 
 @pytest.fixture
@@ -71,29 +71,115 @@ def test_a_port_that_is_taken_is_told_and_the_default_gives_way(monkeypatch):
             assert other.getsockname()[1] != port
 
 
-@pytest.mark.parametrize(
-    ("host", "origin", "kind", "answer"),
-    [
-        ("127.0.0.1:2718", None, "http", None),
-        ("127.0.0.1:2718", "http://127.0.0.1:2718", "websocket", None),
-        ("localhost:9000", "http://localhost:9000", "http", None),
-        ("127.0.0.1:2718", "http://elsewhere.example", "http", 403),
-        ("127.0.0.1:2718", "http://localhost:2718", "websocket", 1008),
-        ("127.0.0.1:2718", "null", "websocket", 1008),
-        ("elsewhere.example:2718", None, "http", 403),
-        ("", None, "http", 403),
-    ],
-)
-def test_pages_of_other_sites_get_no_answer(host, origin, kind, answer):
-    reached, sent = [], []
+@pytest.fixture(scope="module")
+def application():
+    """The playground for who has the token `right`."""
+    pytest.importorskip("marimo", reason="the page needs marimo: pip install 'gathernest[play]'")
+    return server.make_application("right", 2718)
 
-    async def application(scope, receive, answers):
-        reached.append(scope)
-        await answers({"type": "http.response.start", "headers": [(b"a", b"b")]})
+
+def asked(application, *fields, path="/", query=b"", kind="http", method="GET", host=b"127.0.0.1:2718"):
+    """Return the status or the code of the first answer, and its header fields."""
+    answers = []
+
+    async def receive():
+        if kind == "websocket":
+            return {"type": "websocket.connect"}
+        return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message):
-        sent.append(message.get("status") or message.get("code") or message.get("headers"))
+        answers.append(message)
 
-    headers = [(b"host", host.encode())] + ([] if origin is None else [(b"origin", origin.encode())])
-    asyncio.run(server.OwnPageOnly(application)({"type": kind, "headers": headers}, None, send))
-    assert (len(reached), sent[:1]) == ((1, [[(b"a", b"b"), FRAMES]]) if answer is None else (0, [answer]))
+    fields = [(b"host", host), *fields] if host is not None else fields
+    scope = {"type": kind, "method": method, "path": path, "query_string": query, "headers": list(fields)}
+    scope |= {"http_version": "1.1", "scheme": "http", "root_path": "", "subprotocols": []}
+    asyncio.run(application({**scope, "client": ("127.0.0.1", 9), "server": ("127.0.0.1", 2718)}, receive, send))
+    return answers[0].get("status") or answers[0].get("code"), dict(answers[0].get("headers", ()))
+
+
+@pytest.fixture(scope="module")
+def cookie(application):
+    """The cookie of who opened the link, as a header field."""
+    status, fields = asked(application, query=b"access_token=right&data=9x4xf32")
+    assert (status, fields[b"refresh"], fields.get(b"location")) == (200, b"0; url=/?data=9x4xf32", None)
+    name, value, *attributes = fields[b"set-cookie"].replace(b"; ", b"=", 1).split(b"=", 2)
+    assert name == b"session_2718" and b"right" not in fields[b"set-cookie"]
+    assert attributes[0].endswith(b"; httponly; samesite=strict")
+    return b"cookie", b"%s=%s" % (name, value)
+
+
+def test_the_page_is_for_who_opened_the_link(application, cookie):
+    status, fields = asked(application, cookie)
+    assert (status, fields[b"x-frame-options"]) == (200, b"DENY")
+    assert asked(application, cookie, host=b"localhost:9000")[0] == 200
+    assert asked(application, cookie, (b"origin", b"http://127.0.0.1:2718"))[0] == 200
+
+
+@pytest.mark.parametrize("query", [b"", b"access_token=", b"access_token=wrong", b"access_token=righ", b"token=right"])
+def test_without_the_token_there_is_no_page(application, query):
+    status, fields = asked(application, query=query)
+    assert (status, fields[b"location"].partition(b"?")[0]) == (303, b"/auth/login")
+    assert asked(application, path="/auth/login")[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [([(b"cookie", b"session_2718=bm9uc2Vuc2U=.x.y")], {}), ([(b"cookie", "session_2718=\u00e9".encode())], {})],
+)
+def test_a_cookie_that_is_none_of_this_server_opens_nothing(application, fields, options):
+    assert asked(application, *fields, **options)[0] == 303
+
+
+@pytest.mark.parametrize("path", ["/api/kernel/instantiate", "/api/kernel/set_ui_element_value", "/api/kernel/run"])
+def test_functions_are_for_who_opened_the_link(application, path):
+    assert asked(application, path=path, method="POST")[0] in (401, 403)
+
+
+def test_the_websocket_is_for_who_opened_the_link(application, cookie):
+    assert asked(application, kind="websocket", path="/ws")[0] == 3000  # not authorized
+    assert asked(application, cookie, kind="websocket", path="/ws")[0] == 1000  # it names no session
+    assert asked(application, kind="websocket", path="/ws", query=b"access_token=right")[0] == 1000
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        *(
+            ([], {"host": host})
+            for host in (
+                *(None, b"", b"elsewhere.example:2718", b"localhost:2718@evil.com", b"localhost@evil.com:2718"),
+                *(b"localhost.evil.com", b"localhost:", b"localhost:x", b"localhost:123456", b"localhost:2718\n"),
+                *(b"localhost:2718, evil.com", b"127.0.0.1.evil.com:2718", b"127.0.0.10:2718", b"[::1]:2718", b"\xff"),
+            )
+        ),
+        ([(b"host", b"127.0.0.1:2718")], {}),
+        ([(b"host", b"evil.com")], {}),
+        ([(b"Host", b"evil.com")], {}),
+        *(
+            ([(b"origin", origin)], {})
+            for origin in (
+                *(b"", b"null", b"http://elsewhere.example", b"http://localhost:2718", b"https://127.0.0.1:2718"),
+                *(b"http://127.0.0.1", b"http://127.0.0.1:2718/", b"http://127.0.0.1:2718@evil.com"),
+            )
+        ),
+        ([(b"origin", b"http://127.0.0.1:2718"), (b"origin", b"http://127.0.0.1:2718")], {}),
+        ([(b"origin", b"http://127.0.0.1:2718"), (b"origin", b"http://evil.com")], {}),
+        ([], {"query": b"access_token=%C3%A9"}),
+        ([], {"query": b"access_token=right&access_token=%FF"}),
+        ([(b"authorization", b"Bearer \xe9")], {}),
+        ([], {"path": "/auth/login", "method": "POST"}),
+    ],
+)
+def test_other_sites_and_odd_requests_get_no_answer(application, cookie, fields, options):
+    assert asked(application, cookie, *fields, **options)[0] == 403
+    assert asked(application, cookie, *fields, **options, kind="websocket")[0] == 1008
+
+
+def test_the_browser_gets_the_link_by_a_file_of_this_user_alone(monkeypatch):
+    opened = SimpleQueue()
+    monkeypatch.setattr("webbrowser.open", opened.put)
+    with server._opened("http://127.0.0.1:2718/?access_token=a&data=b"):
+        page = Path(opened.get(timeout=60).removeprefix("file://"))
+        assert page.parent.stat().st_mode & 0o077 == 0
+        assert 'content="0; url=http://127.0.0.1:2718/?access_token=a&amp;data=b"' in page.read_text()
+    assert not page.exists()

@@ -4,8 +4,11 @@ import re
 import signal
 import subprocess
 import sys
+from queue import SimpleQueue
 
 import pytest
+
+from gathernest.tools.play import server as play_server
 
 from ...kernels.report.browser import browser
 
@@ -61,9 +64,15 @@ def write_line(tab, number, text):
     tab.call("Input.insertText", text=text)
 
 
-def test_the_page_follows_what_is_typed_and_a_link_restores_it(server, tab):
+def test_the_page_follows_what_is_typed_and_a_link_restores_it(server, tab, monkeypatch):
     address, process = server
-    tab.call("Page.navigate", url=address)
+    opened = SimpleQueue()
+    monkeypatch.setattr("webbrowser.open", opened.put)
+    with play_server._opened(address):
+        tab.call("Page.navigate", url=opened.get(timeout=60))
+        # From the file by the link to the page; a pending `wait` would end with the page that it is asked on.
+        places = (tab.evaluate("location.href") for _ in range(20_000))
+        assert address.partition("?")[0] in places
     wait(tab, f"{shown('nest')}.includes('step 64') && {EDITOR}?.querySelector('.cm-line')")
     write_line(tab, 0, 'tile("indices", 48)')
     wait(tab, f"{shown('nest')}.includes('step 48')")
