@@ -9,7 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 # Tests of the pages, their examples and the package are a part of `make check`.
 PAGE_TESTS := tests/docs tests/packaging
 
-.PHONY: demo test fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
+.PHONY: demo test test-all fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons clean help
 
 help:  ## list the targets
@@ -20,6 +20,9 @@ demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checke
 
 test: $(DEV_STAMP)  ## set up and run the tests on two processes
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(PAGE_TESTS))
+
+test-all: $(DEV_STAMP)  ## run every test, also those that take long
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
 	GATHERNEST_TEST_MORE=20 $(BIN)/pytest -q -n 2 tests/oracles

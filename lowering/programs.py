@@ -63,6 +63,8 @@ PROGRAMS = {
     "nm": Program("tests", "binutils"),
     "objdump": Program("tests", "binutils"),
     "patch": Program("tests", "patch"),
+    # valgrind 3.15 is the first that reads F16C, which is a part of the target x86-64-v3.
+    "valgrind": Program("instruction counts of asv_bench", "valgrind", (3, 15), "valgrind-"),
     "zsh": Program("tests", "zsh"),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from gathernest.asv_bench.benchmarks import counts
 from gathernest.asv_bench.benchmarks.cases import BY_NAME
 from gathernest.asv_bench.benchmarks.counting import fresh, instructions, session
 from gathernest.asv_bench.benchmarks.counting.client_requests import RUNNING_ON_VALGRIND, Requests
+from gathernest.lowering.programs import PROGRAMS
 from gathernest.lowering.registry import all_passes
 
 
@@ -78,6 +79,10 @@ def test_process_that_fails_says_why(tmp_path, monkeypatch):
     with fresh.place() as place, pytest.raises(fresh.CountError, match=r"No module named .*counting\.nothing"):
         place.ask("nothing")
     assert not place.folder.exists()
+
+
+def test_the_oldest_valgrind_is_that_of_the_table():
+    assert PROGRAMS["valgrind"].minimum == instructions.MIN_VERSION
 
 
 @pytest.mark.parametrize(

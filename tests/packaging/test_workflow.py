@@ -1,5 +1,6 @@
 """What CI runs: every command of the workflow is one that the repository has, and results are stored and read again."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -8,28 +9,40 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOW = ROOT / ".github" / "workflows" / "performance.yml"
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 yaml = pytest.importorskip("yaml", reason="MkDocs of the extra docs installs it")
 
 
-def commands() -> list[str]:
-    """Return every command of the workflow."""
-    jobs = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
-    return [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+def jobs() -> list[dict]:
+    """Return every job of the workflows."""
+    return [job for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
 
 
-def test_targets_of_the_workflow_are_those_of_the_makefile():
-    asked = {name for command in commands() for name in re.findall(r"\bmake ([\w./-]+)", command)}
+def test_targets_of_ci_are_those_of_the_makefile_and_its_scripts_are_there():
+    commands = [step["run"] for job in jobs() for step in job["steps"] if "run" in step]
+    commands += re.findall(r"^step (.*)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    asked = {name for command in commands for name in re.findall(r"\bmake ([\w./-]+)", command)}
     made = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert asked >= {"static", "asv", "compare", "history"}
+    assert asked >= {"test", "test-all", "check", "pythons", "static", "asv", "compare", "history"}
     assert asked - made == {".venv/.installed-run", ".venv/.installed-dev"}
+    scripts = {name for command in commands for name in re.findall(r"(?<!/)(\.ci/[a-z]+)", command)}
+    assert scripts == {".ci/results", ".ci/tools"}
+    assert all(os.access(ROOT / name, os.X_OK) for name in scripts)
 
 
-def test_every_job_of_the_workflow_ends():
-    assert all(
-        job["timeout-minutes"] <= 30 for job in yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"].values()
-    )
+def test_ci_runs_the_tests_before_it_installs_programs():
+    steps = re.findall(r"^step (.*)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert steps.index("make test") < steps.index(".ci/tools") < steps.index("make test-all")
+
+
+@pytest.mark.parametrize("script", ["run", "tools", "pythons", "results"])
+def test_scripts_parse(script):
+    subprocess.run(["bash", "-n", ROOT / ".ci" / script], check=True)
+
+
+def test_every_job_ends():
+    assert all(job["timeout-minutes"] <= 30 for job in jobs())
 
 
 @pytest.fixture

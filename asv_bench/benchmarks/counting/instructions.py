@@ -22,7 +22,7 @@ from .generic_cpu import be_generic
 from .session import KERNELS
 
 TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
-# The first valgrind that reads F16C, which is a part of the target x86-64-v3.
+# As in lowering/programs.py, which benchmarks of other commits may not have.
 MIN_VERSION = (3, 15)
 # Seconds that it has to print its version.
 LIMIT_S = 10
