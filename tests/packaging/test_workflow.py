@@ -46,8 +46,9 @@ def test_every_job_ends():
 
 
 @pytest.fixture
-def checkouts(tmp_path):
+def checkouts(program, tmp_path):
     """Return two clones of a repository that has the script of results."""
+    program("git")
 
     def git(*words):
         subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)

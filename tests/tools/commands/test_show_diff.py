@@ -41,7 +41,7 @@ def _patched(command: str, before: str, diff: str, tmp_path) -> str:
         ("cse..collapse-dims", "cse", "collapse-dims"),
     ],
 )
-def test_diff_makes_one_stage_of_the_other(gathernest, tmp_path, asked, before, after):
+def test_diff_makes_one_stage_of_the_other(gathernest, patched, asked, before, after):
     ended = gathernest(*ROWS, "--diff", asked)
     assert (ended.status, ended.err) == (0, "")
     assert patched(stage(gathernest, before), ended.out) == stage(gathernest, after)
@@ -65,7 +65,7 @@ def test_pass_that_changed_nothing_says_so(gathernest):
     assert gathernest(*ROWS, "--diff", "operator..operator").out == "operator is the same as operator\n"
 
 
-def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, tmp_path):
+def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, patched):
     words = ("--schedule", TWICE)
     names = [line.split()[0] for line in gathernest(*ROWS, *words, "--stage", "list").out.splitlines() if line]
     assert [name for name in names if name.startswith("prefetch")][:2] == ["prefetch-indices", "prefetch-indices#2"]

@@ -88,7 +88,8 @@ def test_tune_times_schedules(gathernest, monkeypatch, tmp_path):
     assert "gather_weighted 40x6xf32 by 5x3x2xi32, bounds zero" in ended.out
 
 
-def test_build_says_what_a_place_holds(gathernest, tmp_path):
+def test_build_says_what_a_place_holds(gathernest, program, tmp_path):
+    program("cc")
     library = tmp_path / "bags.so"
     ended = gathernest("build", "--so", str(library), *BAGS, "--name", "sums", "--and", *MEANS, "--name", "means")
     assert ended.status == 0

@@ -21,8 +21,9 @@ def here():
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
+def checkout(program, tmp_path, monkeypatch):
     """A checkout of these sources whose commit `wrong` clips to the wrong end."""
+    program("git")
     copy = tmp_path / "checkout"
     copy.mkdir()
     for room in ("ir", "lowering", "kernels", "__init__.py"):
@@ -82,7 +83,8 @@ def test_a_revision_that_fails_says_why(checkout, here):
         section_at("HEAD", here, None, name="B")
 
 
-def test_a_repository_of_somebody_else_is_no_checkout(tmp_path, monkeypatch, here):
+def test_a_repository_of_somebody_else_is_no_checkout(program, tmp_path, monkeypatch, here):
+    program("git")
     (tmp_path / "own.py").write_text("")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "own"]):

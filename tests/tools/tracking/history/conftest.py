@@ -35,8 +35,9 @@ def static_reports() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def repository(tmp_path_factory) -> tuple[Path, list[str]]:
+def repository(program, tmp_path_factory) -> tuple[Path, list[str]]:
     """Return a repository and its commits, oldest first; the static report changes at commit `CHANGED`."""
+    program("git")
     folder = tmp_path_factory.mktemp("repository")
     blobs, commits = [], []
     for text in static_reports():

@@ -58,7 +58,8 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
+def repository(program, tmp_path, monkeypatch):
+    program("git")
     folder = tmp_path / "checkout"
     folder.mkdir()
     monkeypatch.setattr(checkout, "PACKAGE", folder)

@@ -95,7 +95,8 @@ def test_without_git_is_one_line(gathernest, monkeypatch):
     )
 
 
-def test_folder_that_is_no_checkout_is_one_line(gathernest, monkeypatch, tmp_path):
+def test_folder_that_is_no_checkout_is_one_line(gathernest, program, monkeypatch, tmp_path):
+    program("git")
     monkeypatch.setattr(checkout, "PACKAGE", tmp_path)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     ended = compare(gathernest, "main")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
+from gathernest.kernels.host.checkout import RevisionError, checkout
 from gathernest.kernels.host.cpu import PACKAGE
 from gathernest.tools.tracking.static_report import collect, command, cycles, revisions
 from gathernest.tools.tracking.static_report.kernel_facts import Conditions
@@ -164,7 +165,6 @@ def test_case_that_does_not_compile_is_told_and_the_rest_goes_on(gathernest, col
         (("--machine", "zen9"), "did you mean 'zen5'?; set --machine to zen5, zen4, "),
         (("--machine", ""), "--machine '' is not allowed; set it to a built-in machine model or a file"),
         (("--target", ""), "LLVM knows no CPU ''; give --target x86-64, "),
-        (("--against", "no-such"), "--against: there is no file 'no-such'; there is no revision 'no-such' in "),
         (("--against", "no/such/file.json", "--write"), "--write writes the kernels of all cases; leave out --case"),
         (("--rounds", "3"), "--rounds is for "),
         (("--json", "no/such/file.json"), "--json no/such/file.json: there is no folder no/such; make it first"),
@@ -205,17 +205,30 @@ def test_file_that_is_no_report_is_told(gathernest, tmp_path):
     assert "other.json is no static report, or one of another revision" in ended.err
 
 
-IN_CHECKOUT = pytest.mark.skipif(not (PACKAGE / ".git").exists(), reason="the sources are in no git checkout")
+@pytest.fixture
+def in_checkout():
+    """Skip the test where there is no git, or the sources are in no checkout."""
+    try:
+        checkout()
+    except RevisionError as error:
+        pytest.skip(str(error))
 
 
-@IN_CHECKOUT
+@pytest.mark.usefixtures("in_checkout")
+def test_revision_that_does_not_exist_is_told_in_a_line(gathernest):
+    ended = gathernest(*STATIC, "--against", "no-such")
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert "--against: there is no file 'no-such'; there is no revision 'no-such' in " in ended.err
+
+
+@pytest.mark.usefixtures("in_checkout")
 def test_revision_has_the_report_of_its_own_file(gathernest, compiled, committed, monkeypatch):
     monkeypatch.setattr(revisions, "git", lambda *command, otherwise: committed.read_text())
     ended = gathernest(*STATIC, "--against", "HEAD")
     assert (ended.status, ended.out) == (0, "the kernels of 2 cases are those of HEAD\n")
 
 
-@IN_CHECKOUT
+@pytest.mark.usefixtures("in_checkout")
 def test_revision_without_a_report_is_told_what_to_do(gathernest, monkeypatch):
     for module in (command, revisions):
         monkeypatch.setattr(module, "COMMITTED", "asv_bench/no_such.json")
