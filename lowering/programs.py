@@ -85,19 +85,18 @@ class Installed:
         return f"{self.path} ({text_of(self.version)})" if self.version else self.path
 
 
-def find(name: str, *, major: int | None = None, path: str | None = None, executable: str | None = None) -> Installed:
+def find(name: str, *, major: int | None = None, executable: str | None = None) -> Installed:
     """Return a program of `PROGRAMS`, the newest that is installed.
 
     Args:
         name: a key of `PROGRAMS`.
         major: the only major version that will do; any from the minimum on when None.
-        path: folders to look in, as PATH has them; PATH itself when None.
         executable: a name or path to look for in place of the names in `PROGRAMS`.
 
     Raises:
         DependencyError: no such program is there, or its version is not understood; says what to install.
     """
-    found, reasons = _look(name, major, path, executable)
+    found, reasons = _look(name, major, executable)
     if found:
         return found[0]
     program = PROGRAMS[name]
@@ -106,15 +105,15 @@ def find(name: str, *, major: int | None = None, path: str | None = None, execut
     raise DependencyError(f"{reason}; on Debian and Ubuntu: apt-get install {program.package}")
 
 
-def find_all(name: str, *, path: str | None = None) -> list[Installed]:
+def find_all(name: str) -> list[Installed]:
     """Return every program of a name whose version is understood, the newest first; none where none is on the PATH.
 
     Raises:
         DependencyError: programs of that name are there, and none is understood.
     """
-    found, reasons = _look(name, None, path, None)
+    found, reasons = _look(name, None, None)
     if reasons and not found:
-        find(name, path=path)
+        find(name)
     return found
 
 
@@ -123,16 +122,16 @@ def text_of(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def _look(name: str, major: int | None, path: str | None, executable: str | None) -> tuple[list[Installed], list[str]]:
+def _look(name: str, major: int | None, executable: str | None) -> tuple[list[Installed], list[str]]:
     """Return the programs that can be used, the newest first, and why others cannot."""
     program = PROGRAMS[name]
     found: dict[Version, Installed] = {}
     reasons: list[str] = []
     seen: set[str] = set()
-    for candidate in (executable,) if executable else _names(name, program, path):
-        file = shutil.which(candidate, path=path)
+    for candidate in (executable,) if executable else _names(name, program):
+        file = shutil.which(candidate)
         if file is None:
-            if (unusable := shutil.which(candidate, os.F_OK, path)) is not None:
+            if (unusable := shutil.which(candidate, os.F_OK)) is not None:
                 reasons.append(f"{unusable} is not executable")
             continue
         if not program.minimum:
@@ -153,10 +152,10 @@ def _look(name: str, major: int | None, path: str | None, executable: str | None
     return sorted(found.values(), key=lambda each: each.version, reverse=True), reasons
 
 
-def _names(name: str, program: Program, path: str | None) -> Iterator[str]:
+def _names(name: str, program: Program) -> Iterator[str]:
     """Yield the names of a program's executables; those with a version in their name first."""
     if program.is_numbered:
-        folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
         files = {file for folder in folders if os.path.isdir(folder) for file in os.listdir(folder)}
         yield from sorted(file for file in files if re.fullmatch(rf"{re.escape(name)}-\d+", file))
     yield name

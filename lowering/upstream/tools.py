@@ -37,22 +37,19 @@ class Tools:
     llc: str | None
 
 
-def find_tools(path: str | None = None) -> Tools:
+def find_tools() -> Tools:
     """Return the tools of llvmlite's LLVM, or of the newest other one that is on the PATH.
-
-    Args:
-        path: folders to look in, as PATH has them; PATH itself when omitted.
 
     Raises:
         DependencyError: there is no `mlir-opt` with its `mlir-translate`, or only one that llvmlite cannot read from.
     """
     try:
-        return _tools_of(LLVM_MAJOR, path)
+        return _tools_of(LLVM_MAJOR)
     except DependencyError as error:
         reason = error
-    for newest in find_all("mlir-opt", path=path):
+    for newest in find_all("mlir-opt"):
         with contextlib.suppress(DependencyError):
-            tools = _tools_of(newest.version[0], path)
+            tools = _tools_of(newest.version[0])
             if tools.opt is not None and tools.llc is not None:
                 return tools
     raise DependencyError(
@@ -75,11 +72,11 @@ def run_tool(command: Sequence[str], text: str | bytes) -> bytes:
     raise CompileError(f"{os.path.basename(command[0])} rejects the module: {reason}", file="<stdin>")
 
 
-def _tools_of(major: int, path: str | None) -> Tools:
+def _tools_of(major: int) -> Tools:
     """Return the programs of one version of LLVM; raises DependencyError."""
-    mlir_opt, translate = (find(name, major=major, path=path).path for name in ("mlir-opt", "mlir-translate"))
+    mlir_opt, translate = (find(name, major=major).path for name in ("mlir-opt", "mlir-translate"))
     others: dict[str, str] = {}
     for name in ("opt", "llc"):
         with contextlib.suppress(DependencyError):
-            others[name] = find(name, major=major, path=path).path
+            others[name] = find(name, major=major).path
     return Tools(major, mlir_opt, translate, others.get("opt"), others.get("llc"))

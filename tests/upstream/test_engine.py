@@ -79,6 +79,25 @@ def test_what_a_tool_rejects_is_an_error_with_its_place(upstream, tmp_path):
         compile_upstream(module, dataclasses.replace(tools.find_tools(), mlir_opt=str(tool)))
 
 
+@pytest.mark.parametrize(
+    ("mlir_opt", "translate", "reason"),
+    [
+        ("exit 3", "", "mlir-opt rejects the module: it ended with status 3"),
+        ("kill -SEGV $$", "", "mlir-opt rejects the module: it ended with status -11"),
+        ("exec /bin/sleep 1000", "", "mlir-opt rejects the module: it takes more than 0.1 s"),
+        ("printf '\\377'", "echo nonsense", "mlir-translate prints what LLVM cannot read: LLVM IR parsing error "),
+        ("printf '\\377'", "printf '\\377\\0'", "mlir-translate prints what LLVM cannot read: LLVM IR parsing error "),
+    ],
+)
+def test_tools_that_do_something_else_are_one_error(install, monkeypatch, mlir_opt, translate, reason):
+    monkeypatch.setattr(tools, "MOST_SECONDS", 0.1 if "sleep" in mlir_opt else tools.MOST_SECONDS)
+    for name, script in (("mlir-opt", mlir_opt), ("mlir-translate", translate)):
+        install(name, script, version=f"LLVM version {tools.LLVM_MAJOR}.1.0")
+    module = parse_module(gn.compile("gather", DATA, INDICES).stages["cse"])
+    with pytest.raises(CompileError, match=f"^{reason}"):
+        compile_upstream(module, tools.find_tools())
+
+
 def test_command_makes_the_assembly(installed):
     code = compile_upstream(parse_module(gn.compile("gather", DATA, INDICES).stages["cse"]), installed)
     made = subprocess.run(code.command, shell=True, input=code.mlir, capture_output=True, text=True, check=True).stdout
@@ -93,25 +112,19 @@ def test_exec_runs_it(upstream, tmp_path, capsys):
     assert "upstream gives the bytes of reference" in capsys.readouterr().out
 
 
-def program(folder, name: str, major: int) -> None:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\necho 'LLVM version {major}.1.0'\n")
-    path.chmod(0o755)
-
-
-def test_missing_tools_are_one_message(tmp_path):
+def test_missing_tools_are_one_message(install):
     with pytest.raises(DependencyError, match=r"^mlir-opt and mlir-translate of LLVM \d+, .* apt-get install mlir-"):
-        tools.find_tools(str(tmp_path))
+        tools.find_tools()
 
 
-def test_tools_of_another_llvm_need_its_own_back_end(tmp_path):
+def test_tools_of_another_llvm_need_its_own_back_end(install):
     for name in ("mlir-opt-97", "mlir-translate-97"):
-        program(tmp_path, name, 97)
-    with pytest.raises(DependencyError):
-        tools.find_tools(str(tmp_path))
+        install(name, "", version="LLVM version 97.1.0")
+    with pytest.raises(DependencyError, match=r"/mlir-opt-97 is version 97\.1\.0, and \d+ is needed; "):
+        tools.find_tools()
     for name in ("opt", "llc"):
-        program(tmp_path, name, 97)
-    found = tools.find_tools(str(tmp_path))
+        install(name, "", version="LLVM version 97.1.0")
+    found = tools.find_tools()
     assert (found.major, os.path.basename(found.mlir_opt), os.path.basename(found.llc or "")) == (
         97,
         "mlir-opt-97",
@@ -119,10 +132,10 @@ def test_tools_of_another_llvm_need_its_own_back_end(tmp_path):
     )
 
 
-def test_tools_of_llvmlite_go_first_and_then_the_newest(tmp_path):
+def test_tools_of_llvmlite_go_first_and_then_the_newest(install):
     for major in (97, 98, tools.LLVM_MAJOR):
         for name in ("mlir-opt", "mlir-translate", "opt", "llc"):
-            program(tmp_path, f"{name}-{major}", major)
-    assert tools.find_tools(str(tmp_path)).major == tools.LLVM_MAJOR
-    (tmp_path / f"mlir-opt-{tools.LLVM_MAJOR}").unlink()
-    assert tools.find_tools(str(tmp_path)).major == 98
+            install(f"{name}-{major}", "", version=f"LLVM version {major}.1.0")
+    assert tools.find_tools().major == tools.LLVM_MAJOR
+    install(f"mlir-opt-{tools.LLVM_MAJOR}", "", mode=0o644)
+    assert tools.find_tools().major == 98
