@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gathernest.ir.errors import DependencyError
+from gathernest.ir.errors import DependencyError, GathernestError
 from gathernest.tools.bench.by_hand import library as by_hand
 from gathernest.tools.bench.by_hand.compare import EARLY, MORE, Beside, as_markdown, compare
 from gathernest.tools.bench.by_hand.library import CHECKS, FUSED, SEPARATE, UNCHECKED, Variant, sizes_of
@@ -89,6 +89,15 @@ def test_cases_that_only_by_hand_has_can_be_chosen():
 )
 def test_case_that_c_has_no_loop_for_is_left_out(case):
     assert sizes_of(case) is None
+
+
+def test_a_program_that_writes_something_else_is_named(tmp_path, monkeypatch):
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho nonsense > "$2"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(GathernestError, match=f"^{compiler} makes a library that cannot be loaded .*; set CC$"):
+        by_hand.built()
 
 
 def test_compiler_that_is_not_there_is_named(gathernest, monkeypatch):

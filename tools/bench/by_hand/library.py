@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ....ir.errors import GathernestError
 from ....kernels.host.c_compiler import c_compiler, run_c_compiler
 from ....kernels.host.cache_folder import cache_folder
 from ....kernels.host.cpu import PACKAGE, cpu_model
@@ -152,5 +153,9 @@ def built(options: tuple[str, ...] = OPTIONS) -> Library:
         with tempfile.TemporaryDirectory(dir=folder) as making:
             made = Path(making) / path.name
             run_c_compiler(compiler, [*options, str(SOURCE)], made, f"compile {SOURCE}")
+            try:
+                Library(made)
+            except (OSError, AttributeError) as error:
+                raise GathernestError(f"{compiler} makes a library that cannot be loaded ({error}); set CC") from None
             made.replace(path)
     return Library(path)
