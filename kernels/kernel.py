@@ -16,6 +16,7 @@ from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from .c_functions.pointer import CallableFromC
 from .gather import run_operator
 from .host.dependencies import require
+from .host.runtime import RUNTIME
 from .problems.named_problem import problem_of
 from .runtime.array_checks import check_out, data_array, index_array, is_stored_array, out_array, spec_of, table_array
 from .runtime.call_cache import NO_KEYS, CallTable, native_entry
@@ -26,6 +27,7 @@ from .runtime.prepare import Prepared, prepare_problem
 MOST_REMEMBERED_OF_A_KERNEL = 16
 
 if TYPE_CHECKING:
+    from ..lowering.pipeline import Stage
     from .roofline.explanation import Explanation
 
 TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
@@ -93,32 +95,45 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     @property
     def stages(self) -> dict[str, str]:
         """The module after every pass: `operator` first, then by the name of the pass; `cse#2` is a second `cse`."""
-        from ..lowering.pipeline import stages_by_name
         from .report.stage_texts import StageTexts
-        from .runtime.compile import stages_of
 
-        return StageTexts({name: stage.text for name, stage in stages_by_name(stages_of(self.plan)).items()})
+        def stages_of_plan() -> "dict[str, Stage]":
+            from ..lowering.pipeline import stages_by_name
+            from .runtime.compile import stages_of
+
+            return stages_by_name(stages_of(self.plan))
+
+        stages = RUNTIME.make(stages_of_plan, kind="stages")
+        return StageTexts({name: stage.text for name, stage in stages.items()})
 
     @property
     def source(self) -> str:
         """The Python source that Numba compiled."""
         if self._prepared.loaded is not None:
             return self._prepared.loaded.program.source
-        from .runtime.compile import build_program
 
-        return build_program(self.plan).source
+        def source() -> str:
+            from .runtime.compile import build_program
+
+            return build_program(self.plan).source
+
+        return RUNTIME.make(source, kind="source")
 
     def llvm_ir(self) -> str:
         """Return the optimised LLVM IR, compiled anew where the machine code came from the cache."""
-        from .runtime.compile import native_library
-
-        return native_library(self.plan).get_llvm_str()
+        return self._native_library().get_llvm_str()
 
     def asm(self) -> str:
         """Return the assembly, compiled anew where the machine code came from the cache."""
-        from .runtime.compile import native_library
+        return self._native_library().get_asm_str()
 
-        return native_library(self.plan).get_asm_str()
+    def _native_library(self) -> Any:
+        def library() -> Any:
+            from .runtime.compile import native_library
+
+            return native_library(self.plan)
+
+        return RUNTIME.make(library)
 
     def explain(
         self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
@@ -139,10 +154,15 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
             SampleError: arrays of the compiled sizes do not fit in memory.
             BoundsError: an index is not valid.
         """
-        from .roofline.explain import explain
+
+        def explaining() -> Any:
+            from .roofline.explain import explain
+
+            return explain
 
         read = None if data is None else data_array(data)
-        return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
+        found = None if indices is None else index_array(indices)
+        return RUNTIME.make(explaining, kind="explain")(self, read, found, rounds=rounds)
 
     def report(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .cpu import PACKAGE
 from .knobs import knobs
+from .runtime import RUNTIME
 
 NO_HOME = Path(os.devnull) / "gathernest"  # a folder that cannot be made, where the user has none for it
 
@@ -51,17 +52,18 @@ def warn_unwritable(
         return
     WARNED.add(folder)
     reason = "no home folder is known: HOME is not set" if NO_HOME in folder.parents else error.strerror or error
-    warnings.warn(
+    warn_caller(
         f"the cache folder {folder} cannot be written ({reason}); {consequence}. "
         "Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
-        stacklevel=levels_to_caller(),
     )
 
 
-def levels_to_caller() -> int:
-    """Return how far up the stack the first line outside this package is."""
-    level, frame = 1, sys._getframe(1)
-    while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn of the line that called this package, from a thread that works for it, too."""
+    frame = RUNTIME.caller.get() or sys._getframe(1)
+    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        frame = frame.f_back
+    names = frame.f_globals
+    place = frame.f_code.co_filename, frame.f_lineno, names.get("__name__"), names.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, *place)

@@ -2,17 +2,23 @@
 
 A fork copies one thread only. Locks that other threads hold, and modules that they have half imported, stay so in the
 child. So everything is imported and compiled under one lock, and a fork waits for it.
+
+A signal handler runs in the main thread, and may raise an exception at any step. A module that it interrupts stays half
+imported for good. So everything is imported and compiled in a thread of its own, which no handler interrupts, while the
+caller waits: the exception leaves the call at once, and the thread completes what it has begun.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from _thread import RLock, allocate_lock  # `threading` takes as long to import as all of this
+from _contextvars import ContextVar, copy_context
+from _thread import RLock, allocate_lock, get_ident  # `threading` takes as long to import as all of this
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all else that `import gathernest` does
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any, TypeVar
 
     Made = TypeVar("Made")
@@ -27,7 +33,7 @@ class Runtime:
     """The shared state of one process.
 
     Attributes:
-        lock: held while something is imported, compiled or cached.
+        caller: in a thread that works for a caller, the frame of that caller.
         team: the threads that share a kernel's tiles, made by the first launch that needs them; False where the system
             has none.
         entry: the fast call, made by the first call that repeats; False where this system has none.
@@ -38,7 +44,8 @@ class Runtime:
     """
 
     def __init__(self) -> None:
-        self.lock = RLock()
+        self.caller: ContextVar[FrameType | None] = ContextVar("caller", default=None)
+        self._lock = RLock()
         self.team: Any = None
         self.entry: Any = None
         self.loaded: dict[str, Any] = {}
@@ -46,42 +53,93 @@ class Runtime:
         self.tuned: dict[Any, Any] = {}
         self.forgetters: list[Callable[[], None]] = []
         self._stack_size, self._taken = allocate_lock(), 0
+        self._kinds: set[object] = set()
         self._is_last = False
         self._register()
 
-    def make(self, work: Callable[[], Made], *, is_ours: bool = False) -> Made:
-        """Return `work()`, which imports or compiles: under the lock, with a stack that is large enough for LLVM.
+    def make(self, work: Callable[[], Made], *, is_ours: bool = False, kind: object = None) -> Made:
+        """Return `work()`, which imports or compiles: under the lock, and apart from its caller.
 
-        The main thread has one; another thread may have been started with any, so the work gets a thread of its own.
-        `is_ours` says that it imports modules of ours alone, none of which imports `logging`.
+        `is_ours` says that it imports modules of ours alone, none of which imports `logging`. Work of a kind that was
+        done before has nothing left to import: the caller does it, without the lock, as to start a thread takes 150 us.
         """
-        import contextvars
+        if kind in self._kinds and not _has_small_stacks():
+            return work()
+        if sys.is_finalizing() or _has_locks(self._lock):
+            return self._make_here(work, is_ours)
+        made = self.apart(lambda: self._make_here(work, is_ours))
+        if kind is not None:
+            self._kinds.add(kind)
+        return made
+
+    def apart(self, work: Callable[[], Made]) -> Made:
+        """Return `work()`, done by a thread of its own, which has a stack large enough for LLVM and takes no signals.
+
+        An exception of a signal handler ends the wait, and the work goes on. Where no thread can be started, and while
+        Python ends, the caller does the work.
+        """
         import threading
 
-        if threading.current_thread() is threading.main_thread() or self.lock._is_owned():  # type: ignore[attr-defined]
-            return self._make_here(work, is_ours)
+        if sys.is_finalizing():
+            return work()
         outcome: list[Any] = []
 
         def run() -> None:
             try:
-                outcome[:] = context.run(self._make_here, work, is_ours), None
+                outcome[:] = context.run(work), None
             except BaseException as error:
                 outcome[:] = None, error
 
-        context, thread = contextvars.copy_context(), threading.Thread(target=run)
-        with self._stack_size:  # which is the process's: two threads that change it at once would not restore it
-            size = threading.stack_size(ENOUGH_STACK_BYTES)  # without an argument it would set the default
-            try:
-                if not 0 < size < ENOUGH_STACK_BYTES:
-                    threading.stack_size(size)
-                thread.start()
-            finally:
-                threading.stack_size(size)
+        context, thread = copy_context(), threading.Thread(target=run)
+        context.run(self.caller.set, self.caller.get() or sys._getframe(1))
+        self._start(thread)
+        if thread.ident is None:
+            return work()
         thread.join()
         made, error = outcome
-        if error is not None:
+        if error is None:
+            return made
+        try:
             raise error
-        return made
+        finally:
+            outcome.clear()  # the error has this frame, and would live until the garbage collector runs
+            del error
+
+    def _start(self, thread: Any) -> None:
+        """Start a thread with a stack that is large enough, whatever size the process has chosen for new threads.
+
+        Another thread changes that size and restores it: a signal handler could interrupt this one in between. Where
+        the system has no more threads, the thread is not started.
+        """
+        import threading
+        from contextlib import suppress
+
+        def start(one: Any) -> None:
+            with suppress(RuntimeError):
+                one.start()
+
+        def start_with_stack() -> None:
+            with self._stack_size:  # two threads that change it at once would not restore it
+                size = threading.stack_size(ENOUGH_STACK_BYTES)
+                try:
+                    start(thread)
+                finally:
+                    threading.stack_size(size)
+
+        if not _has_small_stacks():
+            return start(thread)
+        changing = threading.Thread(target=start_with_stack)
+        start(changing)
+        if changing.ident is not None:
+            changing.join()
+
+    @property
+    def lock(self) -> RLock:
+        """The lock that is held while something is imported, compiled or cached.
+
+        While Python ends, no other thread runs, and one may have died with the lock: then it is a new one each time.
+        """
+        return RLock() if sys.is_finalizing() else self._lock
 
     def forget(self) -> None:
         """Plan every gather anew when it is called next."""
@@ -95,6 +153,8 @@ class Runtime:
             forget()
 
     def _make_here(self, work: Callable[[], Made], is_ours: bool) -> Made:
+        if sys.is_finalizing() and not self._lock.acquire(blocking=False):
+            raise RuntimeError("Python ends, and has ended a thread that was compiling; nothing can be compiled now")
         with self.lock:
             if not is_ours:
                 self._be_last()
@@ -125,7 +185,7 @@ class Runtime:
 
     def _before_fork(self) -> None:
         had = _hooked_locks()
-        self.lock.acquire()
+        self._lock.acquire()
         self._taken += 1
         for name, lock in _hooked_locks().items():
             if name not in had:  # it was imported while the fork waited: its hook only releases, and would complain
@@ -135,7 +195,7 @@ class Runtime:
         """Release the lock once for each hook that took it; one that was registered meanwhile did not."""
         if self._taken:
             self._taken -= 1
-            self.lock.release()
+            self._lock.release()
 
     def _begin_child(self) -> None:
         """In a forked child the team's threads are gone, as is whoever ran a kernel on them."""
@@ -152,6 +212,25 @@ def _hooked_locks() -> dict[str, Any]:
         for name, (later, lock) in _FORK_HOOKS.items()
         if hasattr(module := sys.modules.get(name), later)
     }
+
+
+def _has_small_stacks() -> bool:
+    """Return whether this process has chosen a stack for new threads that is too small for LLVM."""
+    import ctypes
+
+    return 0 < ctypes.pythonapi.PyThread_get_stacksize() < ENOUGH_STACK_BYTES
+
+
+def _has_locks(own: Any) -> bool:
+    """Return whether this thread has a lock that a thread which works for it might need, and would never get.
+
+    These are our own lock, Numba's, and those of the modules that the thread is importing.
+    """
+    compiler_lock: Any = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    if own._is_owned() or (compiler_lock is not None and compiler_lock.is_locked()):
+        return True
+    imports: dict[str, Any] = getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
+    return any(getattr(lock(), "owner", None) == get_ident() for lock in list(imports.values()))
 
 
 RUNTIME = Runtime()

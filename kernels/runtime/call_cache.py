@@ -178,18 +178,8 @@ class CallTable:
         `out` does not overlap itself, and has the dtype of the result; every call checks whether it overlaps the
         inputs.
         """
-        if _is_plain(prepared, out):
-            RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), result_dtype, keys, settings))
-
-    def _remember(
-        self,
-        prepared: Prepared,
-        arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-        result_dtype: np.dtype,
-        keys: Keys,
-        settings: Settings,
-    ) -> None:
-        if self.native() is not None:
+        if _is_plain(prepared, out) and self.native() is not None:
+            arrays = data, indices, out
             call = RememberedCall(prepared, arrays, result_dtype, keys, native_entry())
             self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys)), settings))
 
@@ -225,7 +215,7 @@ class CallTable:
 
     def native(self) -> np.ndarray | None:
         """Return the table as the entry reads it; None where there is no entry."""
-        return RUNTIME.make(self._native)
+        return RUNTIME.make(self._native) if self._words is None else self._words
 
     def _native(self) -> np.ndarray | None:
         if self._words is None and (entry := native_entry()) is not None:

@@ -214,9 +214,9 @@ def _remembered(
 ) -> Prepared:
     """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
-        prepared = RUNTIME.make(lambda: prepare_problem(problem, schedule))
+        prepared = prepare_problem(problem, schedule)
         if knobs.adapt and schedule is None and settings.is_adaptable:
-            prepared = RUNTIME.make(lambda: watched(prepared))
+            prepared = RUNTIME.make(lambda: watched(prepared), kind="watched")
     if len(RUNTIME.prepared) >= MOST_REMEMBERED:
         RUNTIME.prepared.clear()
     RUNTIME.prepared[like] = prepared

@@ -78,9 +78,14 @@ def current_subteam() -> int:
 
 def _subteam(threads: int) -> int:
     """Return the address of the subteam of so many threads; 0 where one is enough, or all there can be."""
-    if threads > 1 and RUNTIME.team is None:
+    if threads <= 1:
+        return 0
+    if RUNTIME.team is None:
         RUNTIME.make(_make_team)
-    return RUNTIME.team.of(threads) if threads > 1 and RUNTIME.team else 0
+    team = RUNTIME.team
+    if not team:
+        return 0
+    return RUNTIME.apart(lambda: team.of(threads)) if team.is_too_small(threads) else team.of(threads)
 
 
 def _make_team() -> None:

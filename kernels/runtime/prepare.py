@@ -205,17 +205,22 @@ def planned(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Pl
 
 def prepare_problem(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Prepared:
     """Return the prepared kernel of a problem, planned by `planned`."""
+    kind = type(problem.operator), problem.gradient is None, type(schedule), knobs.interpret
+    return RUNTIME.make(lambda: _prepare(problem, schedule), kind=kind)
+
+
+def _prepare(problem: Problem, schedule: Schedule | Pipeline | None) -> Prepared:
     plan = planned(problem, schedule)
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())
     try:
-        loaded = RUNTIME.make(lambda: _load(plan))
+        loaded = _loaded(plan)
     except ScheduleError as error:
         if plan.tuned is None or plan.tuned.schedule is None or plan.edits:
             raise
         reject_tuned(plan.tuned.problem_class, error)
         plan = make_plan(problem, takes_tuned=False)
-        loaded = RUNTIME.make(lambda: _load(plan))
+        loaded = _loaded(plan)
     return Prepared(
         plan, loaded, kernel_numbers(plan, loaded.program), _is_shared(plan), splits_rows=_splits_rows(plan)
     )
@@ -239,7 +244,8 @@ def watched(prepared: Prepared) -> Prepared:
         lambda schedule: prepare_problem(problem, schedule),
         lambda schedule: _is_compiled(planned(problem, schedule)),
     )
-    calls = ADAPTER.watch(subject, plan.tuned)
+    with RUNTIME.lock:
+        calls = ADAPTER.watch(subject, plan.tuned)
     return prepared if calls is None else Watched(prepared, calls)
 
 
@@ -266,6 +272,12 @@ def kernel_numbers(plan: Plan, program: Program) -> tuple[float, ...]:
     if [parameter.kind for parameter in parameters[:3]] != ["address"] * 3:
         raise InternalError("a kernel takes the addresses of data, indices and out first")
     return tuple(plan.parameter(entry.kind, entry.argument, entry.dim) for entry in parameters[3:])
+
+
+def _loaded(plan: Plan) -> Loaded:
+    """Return the kernel of a plan, made or read where it is not in memory."""
+    loaded = RUNTIME.loaded.get(plan.key)
+    return RUNTIME.make(lambda: _load(plan)) if loaded is None or knobs.always_compile else loaded
 
 
 def _load(plan: Plan) -> Loaded:

@@ -12,6 +12,7 @@ import numpy as np
 from ...ir.errors import ModelError
 from ...ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from ..host.dependencies import require
+from ..host.runtime import RUNTIME
 from ..host.timing import time_interleaved
 from ..models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
 
@@ -222,6 +223,16 @@ def _largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float(np.nanmax(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)), initial=0.0))
 
 
+def _reader() -> tuple[Any, Any]:
+    """Import what reads a model, and ONNX Runtime."""
+    from ...ir.importers.onnx import read_model
+    from ...ir.importers.onnx_tensors import TensorReader
+    from .runtime_session import require_runtime
+
+    require_runtime()
+    return read_model, TensorReader
+
+
 def split(
     model: "str | os.PathLike[str] | onnx.ModelProto",
     inputs: Mapping[str, Any] | None = None,
@@ -251,11 +262,7 @@ def split(
         DependencyError: onnx or onnxruntime is missing; says how to install it.
     """
     require("onnx")
-    from ...ir.importers.onnx import read_model
-    from ...ir.importers.onnx_tensors import TensorReader
-    from .runtime_session import require_runtime
-
-    require_runtime()
+    read_model, TensorReader = RUNTIME.make(_reader, kind="split")
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
     if isinstance(model, str | os.PathLike):
         path = Path(model)

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
-from ..host.cache_folder import cache_folder, levels_to_caller
+from ..host.cache_folder import cache_folder, warn_caller
 from ..host.cpu import cpu_model, package_version
 from ..host.files import open_own, publish, read_own
 from ..host.knobs import knobs
@@ -216,7 +215,7 @@ def write_records(path: Path, records: Mapping[str, Record]) -> None:
 
 def warn(message: str) -> None:
     """Warn the caller of the package."""
-    warnings.warn(message, TuningWarning, stacklevel=levels_to_caller())
+    warn_caller(message, TuningWarning)
 
 
 def _move_aside(path: Path) -> Path:

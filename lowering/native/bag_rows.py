@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import WORD_BYTES, Field
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, builtin, machine_code
+from .llvm_jit import FASTCALL, I32, I64, NONE, NULL, VOID, Code, Word, builtin, keep_for_ever, machine_code
 from .new_array import NEW_FROM_DESCR, new_array, numpy_functions
 
 _ARGUMENTS = 8  # of the function that makes rows
@@ -45,7 +45,7 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
     _numbers_of(module, "indices_of", _INDEX_DTYPES)
     _numbers_of(module, "weights_of", _WEIGHT_DTYPES)
     _rows(module, new)
-    IMMORTAL.append((_INDEX_DTYPES, _WEIGHT_DTYPES))
+    keep_for_ever((_INDEX_DTYPES, _WEIGHT_DTYPES))
     return builtin("rows", machine_code(module), FASTCALL)(None)
 
 

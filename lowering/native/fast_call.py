@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, Way, fields_hold
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, NONE, VOID, Code, Word, builtin, machine_code
+from .llvm_jit import FASTCALL, I32, I64, KEYWORDS, NONE, VOID, Code, Word, builtin, keep_for_ever, machine_code
 from .new_array import NEW_FROM_DESCR, new_array, numpy_functions
 from .threads.known_subteam import NO_SUBTEAM, KnownSubteam, build_known_subteam
 
@@ -367,7 +367,7 @@ def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
     for function in (_find, _call, _hash, _run, _known):
         function(module)
     address = machine_code(module)
-    IMMORTAL.extend((guard, known))
+    keep_for_ever((guard, known, _OUT))
     return Entry(
         builtin("find", address, FASTCALL),
         builtin("call", address, FASTCALL | KEYWORDS),

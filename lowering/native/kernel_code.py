@@ -1,6 +1,7 @@
 """A kernel's machine code in memory, loaded from its object code by an engine of its own. Needs no Numba."""
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ class LoadedFunction:
 
     def __init__(self, engine: llvm.ExecutionEngine, name: str):
         """Load what an engine of its own has, of which this is the function of that name."""
-        while _GONE:
+        while _GONE and not sys.is_finalizing():  # then code whose object Python has cleared may still run
             _ENGINES.pop(_GONE.pop()).close()
         engine.finalize_object()
         self.address: int = engine.get_function_address(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from .llvm_jit import I64, IMMORTAL, Code, Word
+from .llvm_jit import I64, Code, Word, keep_for_ever
 
 NAME = "round_halves"
 LANES = 16
@@ -27,8 +27,7 @@ def rounding() -> Callable[[int, int, int], int] | None:
         cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=2, jit=True
     )
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_code()), machine)
-    engine.finalize_object()
-    IMMORTAL.append(engine)
+    keep_for_ever(engine).finalize_object()
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(engine.get_function_address(NAME))
 
 

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from .bag_rows import return_object, run_bags
 from .call_layout import WORD_BYTES, WRITEABLE, Field, Tensor
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
+from .llvm_jit import FASTCALL, I32, I64, NONE, NULL, VOID, Code, Word, address_in, builtin, keep_for_ever, machine_code
 from .new_array import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .tensor_gradient import (
     ARGUMENTS_OF_GRADIENT,
@@ -126,7 +126,7 @@ def make_tensor_call(
     describe, to_object = (_word_at(api + field) for field in (Api.DESCRIBE, Api.TO_OBJECT))
     if ctypes.c_uint32.from_address(api + Api.VERSION).value != _MAJOR_VERSION or not describe or not to_object:
         raise NotImplementedError
-    IMMORTAL.append((library, indices))
+    keep_for_ever((library, indices))
     module = ir.Module("gathernest_tensor_call")
     for function in (_forget, _is_lazy, _describe):
         function(module)
@@ -249,8 +249,7 @@ def _array_of(module: ir.Module, bytes_dtypes: tuple[Any, Any]) -> None:
 
 def _need_not_lazy(code: Code, tensor: Word, method: str, otherwise: Any) -> None:
     """Continue where a tensor's values are those in its memory."""
-    IMMORTAL.append(method)
-    is_lazy = code.call_function("is_lazy", tensor, I64(id(method)))
+    is_lazy = code.call_function("is_lazy", tensor, I64(id(keep_for_ever(method))))
     code.need(code.same(is_lazy, NULL), otherwise)
 
 

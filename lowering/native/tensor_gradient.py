@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from .call_layout import WORD_BYTES, Field, Tensor
-from .llvm_jit import I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word
+from .llvm_jit import I32, I64, NONE, NULL, VOID, Code, Word, keep_for_ever
 
 ARGUMENTS_OF_GRADIENT = 10  # of a call of which a gradient may be wanted
 MOST_OTHERS = 4
@@ -224,11 +224,9 @@ def run_and_save(module: ir.Module) -> None:
 
 def attribute(code: Code, target: Word, name: str) -> Word:
     """Return an attribute, or 0 with an exception set."""
-    IMMORTAL.append(sys.intern(name))
-    return code.call_python("PyObject_GetAttr", target, I64(id(IMMORTAL[-1])))
+    return code.call_python("PyObject_GetAttr", target, I64(id(keep_for_ever(sys.intern(name)))))
 
 
 def _set_attribute(code: Code, target: Word, name: str, value: Word) -> Word:
     """Set an attribute; returns a C int, which is 0 unless an exception is set."""
-    IMMORTAL.append(sys.intern(name))
-    return code.call_python("PyObject_SetAttr", target, I64(id(IMMORTAL[-1])), value, result=I32)
+    return code.call_python("PyObject_SetAttr", target, I64(id(keep_for_ever(sys.intern(name)))), value, result=I32)

@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in
+from ..llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, keep_for_ever
 from .thread_team_ir import MASK_BYTES, libc
 
 # Stands for no subteam where a caller does all alone; 0 says that nothing is known.
@@ -145,7 +145,7 @@ def build_known_subteam(module: ir.Module, known: KnownSubteam) -> None:
         code.need(code.same(found, code.word(words, Known.VALUES + number)), unknown)
     for number, (name, attribute) in enumerate(_ATTRIBUTES):
         noted, names, value = (code.word(words, Known.MODULES + 3 * number + at) for at in range(3))
-        code.need(code.same(_item(code, I64(id(sys.modules)), name), noted), unknown)
+        code.need(code.same(_item(code, I64(id(keep_for_ever(sys.modules))), name), noted), unknown)
         with code.if_then(code.not_(code.same(names, I64(0)))):
             code.need(code.same(_item(code, names, attribute), value), unknown)
     if _affinity_function() is not None:
@@ -157,7 +157,7 @@ def build_known_subteam(module: ir.Module, known: KnownSubteam) -> None:
 
 def _item(code: Code, dictionary: Word, key: Any) -> Word:
     """Return the address of a dictionary's value, 0 where it has none."""
-    return code.call_python("PyDict_GetItemWithError", dictionary, I64(id(key)))
+    return code.call_python("PyDict_GetItemWithError", dictionary, I64(id(keep_for_ever(key))))
 
 
 def _need_cores(code: Code, words: Word, unknown: Any) -> None:

@@ -12,10 +12,9 @@ may use but the caller's own: Linux tends to wake it there, where it would wait 
 import ctypes
 import signal
 from _thread import allocate_lock
-from typing import Any
 
 from ...schedule.machine_model import LINE_BYTES
-from ..llvm_jit import IMMORTAL, WORD_BYTES
+from ..llvm_jit import WORD_BYTES, keep_for_ever
 from .thread_team_ir import IS_DARWIN, At, Member, Subteam, libc, team_code
 
 # Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash.
@@ -49,8 +48,7 @@ class Team:
         self._starting = allocate_lock()
         words = At.MEMBERS + (Member.WORDS + Subteam.WORDS) * most
         memory = (ctypes.c_int64 * (words + LINE_BYTES // WORD_BYTES))()
-        _keep_for_ever(memory)
-        _keep_for_ever(self._address_of)
+        keep_for_ever(memory)
         self.address = -(-ctypes.addressof(memory) // LINE_BYTES) * LINE_BYTES
         self._words = (ctypes.c_int64 * words).from_address(self.address)
         self._words[At.SIZE] = self._words[At.WANTED] = 1
@@ -63,14 +61,21 @@ class Team:
 
         It is the last argument of a kernel, for `share`. Where the team runs a parallel loop, another one is run by its
         caller alone. Threads that the system does not let start are left out from then on.
+
+        No signal handler may interrupt this where the team is too small: a thread that was started and not counted
+        would be started again.
         """
-        # A signal handler or a finalizer may gather meanwhile, and another thread: with those that have started.
+        # Another thread may gather meanwhile, and a signal handler: with those that have started.
         if self.size < members and self._starting.acquire(blocking=False):
             try:
                 self._start_all(min(members, self._most))
             finally:
                 self._starting.release()
         return self.address + WORD_BYTES * self._subteam(min(members, self._most))
+
+    def is_too_small(self, members: int) -> bool:
+        """Return whether `of` would start threads."""
+        return self.size < min(members, self._most)
 
     def _start_all(self, members: int) -> None:
         while self.size < members:
@@ -111,9 +116,3 @@ class Team:
             self._words[place] = create(ctypes.c_long(0)) or 0
             return self._words[place] != 0
         return libc().sem_init(ctypes.c_void_p(self.address + WORD_BYTES * place), 0, 0) == 0
-
-
-def _keep_for_ever(value: Any) -> None:
-    """Keep an object beyond the end of Python: the threads run until the process ends."""
-    IMMORTAL.append(value)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

@@ -395,6 +395,9 @@ def test_threads_that_launch_first_at_once_make_one_team(monkeypatch):
         def of(self, members: int) -> int:
             return 64
 
+        def is_too_small(self, members: int) -> bool:
+            return False
+
     monkeypatch.setattr(thread_team, "Team", Slow)
     monkeypatch.setattr(RUNTIME, "team", None)
     with ThreadPoolExecutor(4) as pool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
-from gathernest.lowering.native.llvm_jit import IMMORTAL, Code, machine_code
+from gathernest.lowering.native.llvm_jit import Code, keep_for_ever, machine_code
 from gathernest.lowering.native.threads import known_subteam
 from gathernest.lowering.native.threads.known_subteam import (
     NO_SUBTEAM,
@@ -33,7 +33,7 @@ class Asked:
         self.scope = ContextVar("scope", default=FIRST)
         self.settings: dict[str, Any] = {"wanted": 1000}
         self.known = KnownSubteam(ThreadSettings(self.scope, ((self.settings, "wanted"), (self.settings, "absent"))))
-        IMMORTAL.append(self)
+        keep_for_ever(self)
         module = ir.Module("known")
         build_known_subteam(module, self.known)
         code = Code(module, "ask", 0, "external")

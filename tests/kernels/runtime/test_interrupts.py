@@ -1,0 +1,64 @@
+"""An exception of a signal handler ends a first call at any moment, and the next call works."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+CODE = """
+    import os, signal, sys, threading, numpy as np, gathernest as gn
+    data, few = np.arange(80.0).reshape(20, 4), np.array([3, -1, 4])
+    gn.knobs.always_compile = True
+    def call():
+        assert (gn.gather(data, few) == data[few]).all()
+    def call_all():
+        for _ in range(2):
+            call()
+            assert gn.gather_grad(data[few], few, data.shape).sum() == data[few].sum()
+            assert (gn.gather_reduce(data, few, np.array([0, 1])) == [data[3], data[-1] + data[4]]).all()
+    def interrupt(call):
+        try:
+            call()
+        except KeyboardInterrupt:
+            return True
+        return False
+"""
+# Interrupts the import of a module that the first call needs.
+DURING_IMPORT = """
+    class Interrupting:
+        def find_spec(self, name, path, target=None):
+            if name == NAME:
+                sys.meta_path.remove(self)
+                os.kill(os.getpid(), signal.SIGINT)
+    sys.meta_path.insert(0, Interrupting())
+    print(interrupt(call))
+    call()
+    print(NAME in sys.modules, threading.stack_size())
+"""
+AFTER_A_DELAY = """
+    def handler(*_):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, DELAY)
+    if interrupt(call_all):
+        print("interrupted")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    gn.knobs.always_compile = False
+    call_all()
+    print("right")
+"""
+
+
+@pytest.mark.parametrize("name", ["numba.core.types", "numba.core.typeconv", "numba.core.runtime"])
+def test_a_call_works_after_one_that_was_interrupted_while_it_imported(python, name):
+    assert python(CODE + DURING_IMPORT.replace("NAME", repr(name))) == "True\nTrue 0\n"
+
+
+@pytest.mark.thorough
+def test_a_call_works_after_one_that_was_interrupted_at_any_moment(python):
+    draw = random.Random(0)
+    delays = [draw.uniform(0.05, 1.5) for _ in range(200)]
+    with ThreadPoolExecutor(2) as pool:
+        got = list(pool.map(lambda delay: python(CODE + AFTER_A_DELAY.replace("DELAY", str(delay))), delays))
+    assert {text.splitlines()[-1] for text in got} == {"right"}
+    assert sum(text != "right\n" for text in got) >= 50
