@@ -5,11 +5,11 @@ from the last stage once: gathers go to `kernels.gather`, the shape operators be
 that is enough.
 """
 
-import gc
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from .gather import run_operator
 from .host.recycled_memory import RECYCLED
+from .host.runtime import RUNTIME
 from .models.large_results import joined, memory_of, owned
 from .models.sources import ModelSource, read_model
 from .models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
@@ -210,24 +211,13 @@ def load(
         DependencyError: the package that reads such a file is missing; says how to install it.
     """
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
-    with _collector_paused():
+
+    def read() -> Model:
         imported, name = read_model(source, limits, allow_external_data=allow_external_data)
         return Model(imported, name)
 
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking through a module again and again while it grows: 40 % of a load."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            if not gc.get_freeze_count():  # what was made is old already: walking through it takes 20 % of a load
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
+    is_path = isinstance(source, str | os.PathLike)
+    return RUNTIME.make(read, kind=("load", Path(source).suffix if is_path else type(source)))
 
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:

@@ -38,8 +38,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
-    frozen = gc.get_freeze_count()  # counts one by one: 10 ms in each load of a model
-    gc.get_freeze_count = lambda: frozen
 
 
 @pytest.fixture(scope="session")
