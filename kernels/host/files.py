@@ -6,7 +6,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # No file of the cache is larger: the machine code of the largest kernels takes 2 MB.
@@ -32,7 +32,8 @@ def publish(path: Path, text: str) -> None:
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        with suppress(FileNotFoundError):  # it is in its place
+            os.unlink(name)
         raise
 
 

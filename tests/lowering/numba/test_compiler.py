@@ -1,5 +1,6 @@
 """What a user is told of a program that the backend rejects, where its source cannot be saved."""
 
+import os
 import tempfile
 
 import pytest
@@ -33,3 +34,22 @@ def test_no_temporary_folder_leaves_the_error_of_the_backend(tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(CompileError, match=r"its source cannot be saved: No such file or directory"):
         load_text(REJECTED, "bad")
+
+
+def test_an_error_that_comes_again_leaves_one_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for _ in range(3):
+        with pytest.raises(CompileError) as caught:
+            load_text(REJECTED, "bad")
+    assert [str(path) for path in tmp_path.iterdir()] == [caught.value.file]
+
+
+def test_an_interrupt_while_the_source_is_saved_leaves_no_file(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_text(REJECTED, "bad")
+    assert list(tmp_path.iterdir()) == []
