@@ -71,8 +71,10 @@ EXITS = {
     atexit.register(lambda: [gn.gather(data, few) for _ in range(50)])
     begun.wait()
     """,
-    "a daemon thread makes the first call": """
-    repeat(gn.gather, data, indices)
+    "a daemon thread makes the first calls": """
+    for _ in range(3):
+        repeat(lambda: gn.gather(data, np.arange(np.random.randint(20_000))))
+    atexit.register(lambda: [gn.gather(data, few) for _ in range(10)])
     """,
     "daemon threads share the thread team": """
     large = np.arange(2_000_000) * 7 % 20_000

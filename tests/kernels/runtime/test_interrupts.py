@@ -49,7 +49,12 @@ AFTER_A_DELAY = """
 """
 
 
-@pytest.mark.parametrize("name", ["numba.core.types", "numba.core.typeconv", "numba.core.runtime"])
+MODULES = "numba.core.types", "numba.core.typeconv", "numba.core.runtime", "numba.misc.special", "numba.core.typing"
+
+
+@pytest.mark.parametrize(
+    "name", [MODULES[0], *(pytest.param(name, marks=pytest.mark.thorough) for name in MODULES[1:])]
+)
 def test_a_call_works_after_one_that_was_interrupted_while_it_imported(python, name):
     assert python(CODE + DURING_IMPORT.replace("NAME", repr(name))) == "True\nTrue 0\n"
 
