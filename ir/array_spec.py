@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .element_types import element_type_name, split_spec
-from .errors import InvalidGatherError
+from .errors import InvalidGatherError, show
+from .numbers import MAX_INT64, MIN_INT64
 
 
 def contiguous_strides(shape: Sequence[int], itemsize_bytes: int) -> tuple[int, ...]:
@@ -35,11 +36,10 @@ class ArraySpec:
 
     def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None):
         shape, strides = integers(shape, "sizes"), None if strides is None else integers(strides, "strides")
-        least, most = (min(shape), max(shape)) if shape else (0, 0)
-        if least < 0:
+        if min(shape, default=0) < 0:
             raise InvalidGatherError(f"shape {shape} has a negative size; sizes are 0 or more")
         dtype = _dtype(dtype)
-        if most >= 2**63 or (strides is None and math.prod(shape) * dtype.itemsize >= 2**63):
+        if strides is None and math.prod(shape) * dtype.itemsize >= 2**63:
             raise InvalidGatherError(
                 f"an array of shape {shape} and {dtype} has no addresses; it is 2**63 bytes or more"
             )
@@ -118,9 +118,13 @@ class ArraySpec:
 def integers(values: Any, what: str) -> tuple[int, ...]:
     """Return sizes or strides as ints; raises InvalidGatherError where they are no sequence of integers."""
     try:
-        return tuple(map(operator.index, values))
+        numbers = tuple(map(operator.index, values))
     except TypeError:
-        raise InvalidGatherError(f"{what} of an array must be a sequence of integers, got {values!r}") from None
+        numbers = None
+    if numbers is None or not all(MIN_INT64 <= number <= MAX_INT64 for number in numbers):
+        wanted = "integers" if numbers is None else "integers of at most 64 bits"
+        raise InvalidGatherError(f"{what} of an array must be a sequence of {wanted}, got {show(values)}")
+    return numbers
 
 
 def _dtype(dtype: Any) -> np.dtype:

@@ -11,8 +11,15 @@ from collections.abc import Iterable
 import numpy as np
 
 from .errors import InvalidGatherError, did_you_mean
+from .numbers import MIN_INT64, parse_whole
 
 MAX_WIDTH_BYTES = 16
+# Whole numbers below it are exact as floats.
+WHOLE_SCALES_BELOW = 2**53
+# The integers of ml_dtypes, by the names of their types: its import takes 7 ms.
+NARROW_INTEGERS = {"int2", "uint2", "int4", "uint4"}
+# Numbers from this one on are infinite when they are rounded to 32 bits.
+_INFINITE_IN_FLOAT32 = 2.0**128 - 2.0**103
 
 _NUMPY_NAMES = {
     "i1": "bool",
@@ -49,11 +56,11 @@ def parse_element_type(text: str) -> np.dtype:
     if text in _NUMPY_NAMES:
         return np.dtype(_NUMPY_NAMES[text])
     name = (_ML_DTYPES_NAMES | _SHORT_NAMES).get(text, text)
-    if (bits := _VOID.match(text)) and int(bits[1]) % 8 == 0:
-        name = f"V{int(bits[1]) // 8}"
     try:
         import ml_dtypes
 
+        if (bits := _VOID.match(text)) and parse_whole(bits[1]) % 8 == 0:
+            name = f"V{parse_whole(bits[1]) // 8}"
         if _CODE.fullmatch(name):
             raise ValueError
         return np.dtype(getattr(ml_dtypes, name, name))
@@ -114,11 +121,14 @@ def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | 
             f"{text!r} does not describe an array; write sizes and an element type, as in 2x64x128xf32, "
             "or with strides in elements, as in '4x3xf32 strided<[1, 4]>'"
         )
-    sizes = tuple(int(size) for size in match["sizes"].split("x") if size)
     dtype = parse_element_type(match["element"])
-    if match["strides"] is None:
-        return sizes, dtype, None
-    strides = tuple(int(stride) for stride in match["strides"].split(",") if stride.strip())
+    try:
+        sizes = tuple(parse_whole(size) for size in match["sizes"].split("x") if size)
+        if match["strides"] is None:
+            return sizes, dtype, None
+        strides = tuple(parse_whole(stride, MIN_INT64) for stride in match["strides"].split(",") if stride.strip())
+    except ValueError as error:
+        raise InvalidGatherError(f"{text!r} does not describe an array: {error}") from None
     if len(strides) != len(sizes):
         raise InvalidGatherError(f"{text!r} has {len(sizes)} sizes and {len(strides)} strides; give one stride a size")
     return sizes, dtype, strides
@@ -132,6 +142,35 @@ def number_width(dtype: np.dtype) -> int:
 def number_name(dtype: np.dtype) -> str:
     """Return the IR's name of the number that elements are added as, `f32` or `i16`; signs do not matter to a sum."""
     return f"{'i' if dtype.kind in 'iu' else 'f'}{8 * number_width(dtype)}"
+
+
+def check_scale(scale: float, dtype: np.dtype, name: str = "scale") -> None:
+    """Check that the sums of elements of a dtype can be multiplied by a scale.
+
+    A scale of integers is whole, and a float says it exactly. That of floats is finite as a number of their sums, and
+    is 0 where it is too small for one; floats narrower than 32 bits are added in float32.
+
+    Args:
+        scale: finite.
+        dtype: of the elements; Python multiplies those of dtype object by any scale.
+        name: what the argument is called.
+
+    Raises:
+        InvalidGatherError: the sums cannot be multiplied by it.
+    """
+    is_integer = dtype.kind in "iu" or dtype.type.__name__ in NARROW_INTEGERS
+    if is_integer or dtype.kind == "m":
+        if (is_integer and not scale.is_integer()) or abs(scale) >= WHOLE_SCALES_BELOW:
+            kind = "whole number" if is_integer else "number"
+            raise InvalidGatherError(
+                f"{name} must be a {kind} below 2**53 for a gradient of {dtype}, got {scale!r}; convert grad to a "
+                "float dtype, or multiply the result"
+            )
+    elif dtype.kind != "O" and number_width(dtype) <= 4 and abs(scale) >= _INFINITE_IN_FLOAT32:
+        raise InvalidGatherError(
+            f"{name} must be at most {np.finfo(np.float32).max} in size for a gradient of {dtype}, whose sums are "
+            f"multiplied in 32 bits, got {scale!r}; convert grad to float64, or multiply the result"
+        )
 
 
 def number_scale(scale: float, dtype: np.dtype) -> float:

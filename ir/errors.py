@@ -1,11 +1,38 @@
 """The errors a user of gathernest can meet. Each message says what was got, what is allowed and how to mend it."""
 
 import functools
+import re
 from collections.abc import Iterable
+
+# A longer text of a user is shown by its beginning and its end of so many characters, and by its length.
+MAX_SHOWN_LENGTH, _BEGINNING, _END = 200, 100, 60
+_LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN_LENGTH + 1},}}")
+
+
+def shorten(text: str) -> str:
+    """Return a text for a message; of one above `MAX_SHOWN_LENGTH` characters its beginning, its end and its length."""
+    if len(text) <= MAX_SHOWN_LENGTH:
+        return text
+    return f"{text[:_BEGINNING]} … {text[-_END:]} ({len(text)} characters)"
+
+
+def show(value: object) -> str:
+    """Return the `repr` of a value for a message, shortened; an integer that is too long to print by its bits."""
+    try:
+        return shorten(repr(value))
+    except ValueError:  # Python prints no integers of more than some thousand digits
+        return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+
+
+def _with_short_words(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_LENGTH else _LONG_WORD.sub(lambda word: shorten(word[0]), text)
 
 
 class GathernestError(Exception):
-    """Base class of every error that gathernest raises on purpose."""
+    """Base class of every error that gathernest raises on purpose; long words of its message are shortened."""
+
+    def __init__(self, *arguments: object):
+        super().__init__(*(_with_short_words(text) if isinstance(text, str) else text for text in arguments))
 
 
 class InvalidGatherError(GathernestError, ValueError):
@@ -71,6 +98,8 @@ def did_you_mean(got: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `allowed`, or an empty string when none is close."""
     from difflib import get_close_matches
 
+    if len(got) > MAX_SHOWN_LENGTH:
+        return ""
     allowed = list(allowed)
     close = get_close_matches(got, allowed, n=1, cutoff=0.8)
     close = close or [name for name in allowed if len(got) > 2 and name.startswith(got)]

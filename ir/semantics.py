@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
-from .errors import InvalidGatherError, did_you_mean
+from .errors import InvalidGatherError, did_you_mean, show
+from .numbers import MAX_INT64, MIN_INT64
 
 DYNAMIC = -(2**63)  # MLIR's own marker
 # The largest axis whose positions fit in 32 bits.
@@ -60,7 +61,7 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
 
     With `allow_array` it may be a 0-D array or an array of one element, as OpenVINO's third input.
     """
-    if type(value) is int:
+    if type(value) is int and MIN_INT64 <= value <= MAX_INT64:
         return value
     wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
     candidate = value
@@ -71,14 +72,18 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
     is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"
     if not is_bool:
         try:
-            return operator.index(candidate)
+            number = operator.index(candidate)
         except TypeError:
             pass
+        else:
+            if MIN_INT64 <= number <= MAX_INT64:
+                return number
+            wanted += ", of at most 64 bits"
     raise InvalidGatherError(f"{name} must be {wanted}, got {_describe(value)}")
 
 
 def _describe(value: Any) -> str:
-    return f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") else repr(value)
+    return f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") else show(value)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

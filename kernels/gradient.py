@@ -46,7 +46,8 @@ def gather_grad(
         axis, batch_dims: as for `gather`.
         bounds: as for `gather`. With "zero", an index outside adds nothing; with "clip" and "wrap" it adds where it
             was read.
-        scale: a real number; for integers a whole one below 2**53. It is rounded to the dtype of the sums.
+        scale: a finite real number; for integers a whole one below 2**53. It is rounded to the dtype of the sums: one
+            too small for it is 0, and one too large is rejected, as infinity and NaN are.
         out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced. That of
             dask arrays may go to an `h5py.Dataset` or a `zarr.Array`, by blocks.
 

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..ir.element_types import check_scale
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
 from .gather import run_operator
 from .gradient import run_gradient
-from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array
+from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array, table_array
 
 VERSION = "labview.GatherND"
 
@@ -50,6 +51,8 @@ class GatherNDBackward:
             InvalidGatherError: `grad` or `out` does not fit; the message names the node.
         """
         with _named(self.node):
+            grad = table_array(grad, "grad")
+            check_scale(self.lda_coeff, grad.dtype, "lda_coeff")
             arguments = grad, self.indices, self.data_shape, Bounds.ERROR, self.lda_coeff, out
             return run_gradient(self.operator, *arguments, version=VERSION, node=self.node)
 

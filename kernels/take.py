@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
 from ..ir.positions import first_where
+from ..ir.problem import check_addresses
 from ..ir.semantics import BoundsMode, integer_argument, normalize_axis
 from .argument_names import reject_others, shown_without_elsewhere
 from .fill import Fill
@@ -65,11 +66,12 @@ def take(
     array = table_array(a)
     if axis is None:
         array, axis = _flat(array), 0
-    elif array.ndim == 0 and axis in (0, -1):
+    axis = integer_argument(axis, "axis")
+    if array.ndim == 0 and axis in (0, -1):
         array = array.reshape(1)
     if negative_indices is None:
         return gather(array, indices, axis, bounds=bounds, out=out)
-    size = array.shape[normalize_axis(integer_argument(axis, "axis", allow_array=True), array.ndim)]
+    size = array.shape[normalize_axis(axis, array.ndim)]
     return gather(array, _positions(indices, size, mode, negative_indices), axis, bounds=bounds, out=out)
 
 
@@ -111,7 +113,7 @@ def take_along_axis(
                 f"indices must have one dimension where axis is None, got shape {index_values.shape}; give an axis"
             )
         array, axis = _flat(array), 0
-    axis = normalize_axis(integer_argument(axis, "axis", allow_array=True), array.ndim)
+    axis = normalize_axis(integer_argument(axis, "axis"), array.ndim)
     array, index_values = _broadcast(array, index_values, axis)
     if negative_indices is not None:
         index_values = _positions(index_values, array.shape[axis], mode, negative_indices)
@@ -156,6 +158,9 @@ def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.nd
                 f"they differ in dimension {dim}"
             )
     shape = [right if left == 1 else left for left, right in sizes]
+    for name, given in (("arr", array), ("indices", indices)):
+        shape[axis] = given.shape[axis]
+        check_addresses(f"{name}, broadcast to shape {tuple(shape)},", tuple(shape), given.dtype)
     shape[axis] = array.shape[axis]
     array = np.broadcast_to(data_array(array), shape)
     shape[axis] = indices.shape[axis]

@@ -15,12 +15,15 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from ..element_types import check_scale
+from ..errors import InvalidGatherError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from .gather_ops import AnyShaped, OperatorOp
+from .types import numpy_dtype
 
 
-def verify_summed(op: OperatorOp) -> bool:
-    """Check that the elements of an operator have a sum, and return whether they are integers.
+def verify_summed(op: OperatorOp) -> None:
+    """Check that the elements of an operator have a sum.
 
     Raises:
         VerifyException: they are no floats of 32 or 64 bits, complex of them, or integers of 8 to 64 bits.
@@ -34,7 +37,6 @@ def verify_summed(op: OperatorOp) -> bool:
             f"{op.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
             f"{element}; narrower floats are summed in f32"
         )
-    return is_integer
 
 
 class GradientOp(OperatorOp):
@@ -62,11 +64,14 @@ class GradientOp(OperatorOp):
 
     def verify_(self) -> None:
         super().verify_()
-        is_integer = verify_summed(self)
+        verify_summed(self)
         if not math.isfinite(self.factor):
             raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
-        if is_integer and not self.factor.is_integer():
-            raise VerifyException(f"{self.name}: expected a whole number as the scale of integers, got {self.factor}")
+        assert isinstance(self.source.type, AnyShaped)
+        try:
+            check_scale(self.factor, numpy_dtype(self.source.type.element_type))
+        except InvalidGatherError as error:
+            raise VerifyException(f"{self.name}: {error}") from None
 
     def print_more(self, printer: Printer) -> None:
         if self.scale is not None:

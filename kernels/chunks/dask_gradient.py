@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
+from ...ir.element_types import check_scale
 from ...ir.operator_spec import GatherElements, Gradient, OperatorSpec
 from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
-from ..runtime.array_checks import check_whole, summation_dtype
+from ..runtime.array_checks import summation_dtype
 from .blocks import (
     Grid,
     Labels,
@@ -63,7 +64,7 @@ def gradient_dask(
 
     check_dask_arrays(grad=grad, indices=indices)
     summation_dtype(grad.dtype)
-    check_whole(gradient.scale, grad.dtype)
+    check_scale(gradient.scale, grad.dtype)
     table, read = ArraySpec(data_shape, grad.dtype), ArraySpec(grad.shape, grad.dtype)
     check_addresses(f"data_shape {data_shape}", data_shape, grad.dtype)
     spec = ArraySpec(indices.shape, indices.dtype)

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
+from ...ir.element_types import check_scale
 from ...ir.operator_spec import Gradient, OperatorSpec
 from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
-from ..runtime.array_checks import check_out, check_whole, summation_dtype
+from ..runtime.array_checks import check_out, summation_dtype
 from .blocks import Grid, label_dimensions
 from .chunked import ChunkedGather
 from .chunked_gradient import ChunkedGradient
@@ -42,7 +43,7 @@ def gradient_stored(
     """
     dtype = np.dtype(grad.dtype)
     summed = summation_dtype(dtype) or dtype
-    check_whole(gradient.scale, dtype)
+    check_scale(gradient.scale, dtype)
     check_addresses(f"data_shape {data_shape}", data_shape, dtype)
     table, read = ArraySpec(data_shape, dtype), ArraySpec(tuple(grad.shape), dtype)
     problem = Problem.checked(operator, table, ArraySpec.of(indices), bounds, read, version, gradient)

@@ -8,7 +8,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
-from ...ir.errors import BoundsError, InvalidGatherError
+from ...ir.errors import BoundsError, InvalidGatherError, show
 from ...ir.operator_spec import Gather
 from ...ir.semantics import Bounds
 from ..gradient import keys_of_gradient
@@ -142,7 +142,7 @@ def _check(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> None:
     if not shape and count != 1:
         raise InvalidGatherError(f"index must have one element for a scalar input, got {count}")
     if isinstance(alpha, (str, bytes, _Missing)) or (isinstance(alpha, int) and not -(2**63) <= alpha < 2**63):
-        raise InvalidGatherError(f"alpha must be a number, a whole one of at most 64 bits, got {alpha!r}")
+        raise InvalidGatherError(f"alpha must be a number, a whole one of at most 64 bits, got {show(alpha)}")
     if input.dtype in _WHOLE and isinstance(alpha, (int, float, complex)):
         most = torch.iinfo(input.dtype).max
         least = torch.iinfo(input.dtype).min or -most
@@ -150,6 +150,10 @@ def _check(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> None:
             raise InvalidGatherError(
                 f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {alpha!r}"
             )
+    elif isinstance(alpha, (float, complex)) and cmath.isfinite(alpha):
+        most = torch.finfo(torch.float32 if input.dtype in NARROW else input.dtype).max
+        if max(abs(alpha.real), abs(alpha.imag)) > most:
+            raise InvalidGatherError(f"alpha must be at most {most} in size for {input.dtype}, got {alpha!r}")
     if isinstance(alpha, complex) and not input.dtype.is_complex:
         raise InvalidGatherError(f"alpha must be real for {input.dtype}, as in torch, got {alpha!r}")
 

@@ -13,8 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ...ir.errors import GathernestError, did_you_mean
+from ...ir.errors import GathernestError, did_you_mean, show
+from ...ir.numbers import parse_whole
 from .runtime import RUNTIME
+
+# The largest number that a setting can have.
+_MAX_COUNT = 2**31 - 1
 
 
 class KnobError(GathernestError, ValueError):
@@ -59,10 +63,7 @@ def _flag(text: str) -> bool:
 
 
 def _whole(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+    return parse_whole(text, 0, _MAX_COUNT)
 
 
 def _path(text: str) -> Path:
@@ -76,14 +77,11 @@ def _path_or_off(text: str) -> Path | str:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    return parse_whole(text, 1, _MAX_COUNT)
 
 
 FLAGS = "0, 1, false, true, no, yes, off or on"
-_PATH, _COUNT, _FLAG = (_path, "a path"), (_positive, "a whole number from 1"), (_flag, FLAGS)
+_PATH, _COUNT, _FLAG = (_path, "a path"), (_positive, "a whole number from 1 below 2**31"), (_flag, FLAGS)
 _LIST = (
     Knob("cache_dir", *_PATH, None, "Folder of the compiled kernels; the user's cache folder if unset."),
     Knob(  # some 2000 kernels: an hour of varied use made 277 MB
@@ -91,7 +89,7 @@ _LIST = (
         "Megabytes of compiled kernels on disk; beyond them the least recently used are removed.",
     ),
     Knob(  # two results of 120 MB in turn, as a loop that binds one name has them, need one such block
-        *("recycle_mb", _whole, "a whole number from 0", 256),
+        *("recycle_mb", _whole, "a whole number from 0 below 2**31", 256),
         "Megabytes of memory of dead results, of 32 MiB and more, that wait for the next one; 0 gives all back.",
     ),
     Knob("num_threads", *_COUNT, None, "Most threads a large gather uses; one for each usable core if unset."),
@@ -320,14 +318,14 @@ def _find(name: str) -> Knob:
 
 def _checked(name: str, value: Any, got: str | None = None) -> Any:
     """Return the value of a knob for what it is set to; `got` is what errors call that."""
-    knob, got = _find(name), f"knobs.{name} = {value!r}" if got is None else got
+    knob, got = _find(name), f"knobs.{name} = {show(value)}" if got is None else got
     if value is None:
         return knob.default
     if isinstance(value, bool) and isinstance(knob.default, bool):
         return value
     if isinstance(value, bool) or (knob.read in (_path, _path_or_off) and not isinstance(value, str | os.PathLike)):
         raise KnobError(f"{got} is not allowed; set it to {knob.allowed}")
-    return _read(knob, str(value), got)
+    return _read(knob, show(value) if isinstance(value, int) else str(value), got)
 
 
 def _read(knob: Knob, text: str, got: str) -> Any:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...ir.array_spec import ArraySpec
-from ...ir.element_types import is_movable
+from ...ir.element_types import check_scale, is_movable
 from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS, check_kernel, check_weighted, weighted_places
-from ..runtime.array_checks import check_whole, checked_scale, index_spec, spec_of, summation_dtype
+from ..runtime.array_checks import checked_scale, index_spec, spec_of, summation_dtype
 
 OPERATORS = (
     *("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad"),
@@ -74,7 +74,7 @@ def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
             f"call gathernest.{operator}"
         )
     factor = checked_scale(scale)
-    check_whole(factor, data.dtype)
+    check_scale(factor, data.dtype)
     return Gradient(factor)
 
 

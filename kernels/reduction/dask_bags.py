@@ -28,13 +28,12 @@ from ..chunks.blocks import (
     unwritten,
 )
 from ..chunks.dask_gradient import tree
-from ..chunks.stored_results import delivered
 from .bags import padding_position
 from .chunked_bags import ChunkedBags, Ends
 
 
 def reduce_dask(
-    data: Any, indices: Any, ends: Ends | None, reduce: str, padding_index: int | None, bounds: Bounds, out: Any
+    data: Any, indices: Any, ends: Ends | None, reduce: str, padding_index: int | None, bounds: Bounds
 ) -> Any:
     """Return the dask array that sums rows by bags when it is computed; see `gather_reduce` for the arguments.
 
@@ -43,13 +42,13 @@ def reduce_dask(
         ends: the starts and lengths of bags; None where each row of indices is a bag.
 
     Raises:
-        InvalidGatherError: `out` is in memory, or the padding index is none of data.
+        InvalidGatherError: the padding index is none of data.
     """
     bags = _blocks_of_bags(indices, ends, data.shape[1:], data.dtype, None)
     inner = [(size,) for size in data.shape[1:]] if isinstance(data, np.ndarray) else data.chunks[1:]
     if isinstance(data, np.ndarray):
         data = as_dask_array(data, ((data.shape[0],), *inner))
-    return _made(data, bags, data.chunks[0], tuple(inner), reduce, padding_index, bounds, out)
+    return _made(data, bags, data.chunks[0], tuple(inner), reduce, padding_index, bounds)
 
 
 def reduce_dask_grad(
@@ -60,7 +59,6 @@ def reduce_dask_grad(
     reduce: str,
     padding_index: int | None,
     bounds: Bounds,
-    out: Any,
 ) -> Any:
     """Return the dask array that is the gradient of `reduce_dask` when it is computed."""
     rank = grad.ndim - len(data_shape) + 1
@@ -69,7 +67,7 @@ def reduce_dask_grad(
     wanted = (*bags.chunks, *inner)
     grad = as_dask_array(grad, wanted) if isinstance(grad, np.ndarray) else grad.rechunk(wanted)
     rows = chunks_of_most(("auto", *inner), data_shape, most_items(grad.dtype))[0]
-    return _made(grad, bags, rows, inner, reduce, padding_index, bounds, out, is_gradient=True)
+    return _made(grad, bags, rows, inner, reduce, padding_index, bounds, is_gradient=True)
 
 
 def _made(
@@ -80,7 +78,6 @@ def _made(
     reduce: str,
     padding_index: int | None,
     bounds: Bounds,
-    out: Any,
     is_gradient: bool = False,
 ) -> Any:
     """Return the dask array of a reduction, or of its gradient, of arrays that are cut to fit."""
@@ -102,7 +99,7 @@ def _made(
     layers = HighLevelGraph.from_collections(name, dict(tasks), dependencies=[source, bags.indices])
     chunks = (rows, *inner) if is_gradient else (*bags.chunks, *inner)
     meta = np.empty((0,) * len(chunks), source.dtype)
-    return delivered(Array(layers, name, chunks, meta=meta), out)  # pyright: ignore[reportCallIssue]
+    return Array(layers, name, chunks, meta=meta)  # pyright: ignore[reportCallIssue]
 
 
 @dataclass(frozen=True, slots=True)

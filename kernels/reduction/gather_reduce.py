@@ -10,7 +10,7 @@ from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array, out_array
 from .bags import LARGEST, average_bags, make_bags, plain_operator, read_bags, read_ends, reduce_bags, sum_bags
-from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
+from .operands import Reduction, check_chunked, check_reduction, native, read_arrays, read_factors
 from .widened import rounded
 
 
@@ -41,16 +41,17 @@ def gather_reduce(
 
     Args:
         data: (rows, inner...), of floats (float16 and bfloat16 are added in float32, and rounded once), complex64,
-            complex128 or integers (added modulo their width); read in place whatever its strides.
+            complex128 or integers (added modulo their width), of any byte order; read in place whatever its strides.
         indices: (bags..., bag), any integer dtype: the last dimension is a bag. With `offsets` or `lengths`: (indices).
         offsets: (bags), integers: where each bag begins in indices; the last one ends with them.
         lengths: (bags), integers: how many indices each bag has; in the place of offsets.
         reduce: "sum"; "mean": the sum divided by the number of rows that were added, of floats and complex numbers; or
             "max", of floats and signed integers.
         weights: of the shape of indices, floats: what each row is multiplied by before it is added, in float32, or
-            float64 where data is; for "sum" and data of floats, or of int8 and uint8 with a scale.
+            float64 where data is; for "sum" and data of floats, or of int8 and uint8 with a scale. Infinities and NaN
+            count as in NumPy; a finite number that would become infinite in the dtype of the sums is rejected.
         scale, bias: (rows), floats: data of int8 or uint8 is quantised, and stands for `scale * data + bias`, a scale
-            and a bias each row; the result is float32. Without a bias it is 0.
+            and a bias each row, rounded to float32 as weights are; the result is float32. Without a bias it is 0.
         padding_index: rows at this index of data are left out: not added, nor counted by "mean".
         bounds: what an index outside means, as for `gather`; with "zero" it is left out.
         out: where to put the result: its shape and dtype, writeable.
@@ -73,24 +74,27 @@ def gather_reduce(
     check_gather_reduce(data.shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
     if is_dask_array(data) or is_dask_array(indices):
+        from ..chunks.stored_results import delivered
         from .dask_bags import reduce_dask
 
         check_chunked(reduce, data.dtype, weights, scale, bias)
-        return reduce_dask(data, indices, ends, reduce, padding_index, mode, out)
+        rows = data.astype(native(data.dtype), copy=False)
+        made = reduce_dask(rows, indices, ends, reduce, padding_index, mode)
+        return delivered(made.astype(data.dtype), out)
     factors = read_factors(weights, scale, bias, (data, indices.shape, reduce))
     dtype = factors.result_dtype(data.dtype)
     shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
     written = None if out is None else out_array(out)
     check_out(written, shape, dtype)
-    is_stored = is_stored_array(data)
-    is_plain = not is_stored and ends is None and padding_index is None and factors.are_none
+    is_read = is_stored_array(data) or not data.dtype.isnative
+    is_plain = not is_read and ends is None and padding_index is None and factors.are_none
     operator = plain_operator(reduce, dtype, mode)
     if is_plain and operator is not None:
         is_rounded = operator.result_dtype(dtype) != dtype
         result = run_operator(operator, data, indices, mode, None if is_rounded else written)
         return _delivered(result, shape, dtype, out, written)
     bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
-    if is_stored:
+    if is_read:
         data, bags = read_bags(data, bags)
     if reduce == "max":
         result = reduce_bags(LARGEST, data, bags.of_largest())

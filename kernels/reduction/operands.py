@@ -1,5 +1,7 @@
 """What a reduction of bags takes: arrays that can be added, weights, and the scales of quantised rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -49,10 +51,11 @@ class Factors:
         return dtype if self.scale is None else np.dtype(np.float32)
 
     def apply(self, bags: Bags, dtype: np.dtype) -> Bags:
-        """Return bags with weights for data of a dtype."""
+        """Return bags with weights for data of a dtype; raises InvalidGatherError for one that is too large for it."""
         if self.are_none:
             return bags
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large for the wide dtype is infinite
+        dtype = native(dtype)
+        with _finite("weights, and their products with scales,"):
             weights = None if self.weights is None else self.weights.astype(WEIGHTED.result_dtype(dtype), copy=False)
             if self.scale is None:
                 return replace(bags, weights=weights)
@@ -197,8 +200,21 @@ def _of_rows(values: ArrayLike, name: str, rows: int) -> np.ndarray:
             f"{name} must be floats, one a row of data, of shape ({rows},), got {getattr(array, 'dtype', 'no dtype')} "
             f"of shape {getattr(array, 'shape', None)}"
         )
-    with np.errstate(over="ignore"):
+    with _finite(name):
         return array.astype(np.float32, copy=False)
+
+
+@contextmanager
+def _finite(name: str) -> Iterator[None]:
+    """Raise InvalidGatherError where the body makes a number infinite that was finite; infinities and NaN stay."""
+    try:
+        with np.errstate(over="raise", under="ignore", invalid="ignore"):
+            yield
+    except FloatingPointError:
+        raise InvalidGatherError(
+            f"{name} must be finite in the dtype of the sums, and a number is too large for it; use smaller ones, or "
+            "data of float64"
+        ) from None
 
 
 def check_chunked(reduce: str, dtype: np.dtype, *factors: ArrayLike | None) -> None:
@@ -208,6 +224,11 @@ def check_chunked(reduce: str, dtype: np.dtype, *factors: ArrayLike | None) -> N
     for name, is_given in what.items():
         if is_given:
             raise InvalidGatherError(f"{name} is of arrays in memory, got a dask array; compute data and indices first")
+
+
+def native(dtype: np.dtype) -> np.dtype:
+    """Return a dtype in the byte order of this machine, in which elements are added."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -223,10 +244,10 @@ def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.nd
         check_dask_arrays(**{name: array, "indices": places})
     dtype = array.dtype
     is_numpys = dtype.type.__module__ == "numpy"  # float8_e5m2 has the kind of a float
-    is_summed = dtype.kind in "iufc" and dtype.isnative and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+    is_summed = dtype.kind in "iufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
     if not (is_summed and is_numpys) and dtype.name != "bfloat16":
         raise InvalidGatherError(
-            f"{name} must be float16 to float64, bfloat16, complex or integers of 8 to 64 bits in native byte order, "
+            f"{name} must be float16 to float64, bfloat16, complex or integers of 8 to 64 bits, "
             f"got {dtype}; convert it, for instance with {name}.astype('float32')"
         )
     return array, places

@@ -16,7 +16,7 @@ from ..gradient import gather_elements_grad, gather_grad
 from ..runtime.array_checks import check_out, data_array, is_dask_array, out_array
 from .bags import OPERATOR, divided, divisors, make_bags, read_ends, sum_bags
 from .largest import BLOCK_ELEMENTS, rows_of_largest
-from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
+from .operands import Reduction, check_chunked, check_reduction, native, read_arrays, read_factors
 from .widened import rounded
 
 
@@ -63,12 +63,31 @@ def gather_reduce_grad(
     ends = read_ends(indices, offsets, lengths)
     _check_grad(grad, indices, ends, shape)
     if is_dask_array(grad) or is_dask_array(indices):
+        from ..chunks.stored_results import delivered
         from .dask_bags import reduce_dask_grad
 
         check_chunked(reduce, grad.dtype, weights)
-        return reduce_dask_grad(grad, indices, shape, ends, reduce, padding_index, mode, out)
+        rows = grad.astype(native(grad.dtype), copy=False)
+        made = reduce_dask_grad(rows, indices, shape, ends, reduce, padding_index, mode)
+        return delivered(made.astype(grad.dtype), out)
     written = None if out is None else out_array(out)
     check_out(written, shape, grad.dtype)
+    if not grad.dtype.isnative:
+        order = native(grad.dtype)
+        data = None if data is None else _data_of_max(data, shape, grad.dtype).astype(order)
+        result = gather_reduce_grad(
+            *(grad.astype(order), indices, shape, offsets),
+            lengths=lengths,
+            reduce=reduce,
+            weights=weights,
+            padding_index=padding_index,
+            bounds=mode,
+            data=data,
+        ).astype(grad.dtype)
+        if written is None:
+            return result
+        written[...] = result
+        return out
     factors = read_factors(weights, None, None, (grad, indices.shape, reduce))
     bags = factors.apply(make_bags(indices, shape[0], mode, padding_index, ends), grad.dtype)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
@@ -126,7 +145,7 @@ def gather_reduce_weights_grad(
         raise InvalidGatherError(f"data and grad must be floats of one dtype, got {data.dtype} and {grad.dtype}")
     _check_grad(grad, indices, ends, data.shape)
     bags = make_bags(indices, data.shape[0], mode, padding_index, ends)
-    wide = OPERATOR.result_dtype(grad.dtype)
+    wide = OPERATOR.result_dtype(native(grad.dtype))
     inner = math.prod(data.shape[1:])
     rows_of_grad = grad.reshape(len(bags.lengths), inner).astype(wide, copy=False)
     readers = np.repeat(np.arange(len(bags.lengths)), bags.lengths)

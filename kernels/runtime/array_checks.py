@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import IndexTypeError, InvalidGatherError
+from ...ir.element_types import NARROW_INTEGERS
+from ...ir.errors import IndexTypeError, InvalidGatherError, show
 
-WHOLE_SCALES_BELOW = 2**53
-# The integers of ml_dtypes, by the names of their types: its import takes 7 ms.
-_NARROW_INTEGERS = {"int2", "uint2", "int4", "uint4"}
 # How arguments of exactly these types, seen before, are read in the least time; an ndarray is itself.
 READERS: dict[type, Callable[[Any], np.ndarray]] = {np.ndarray: np.asarray}
 
@@ -238,7 +236,7 @@ def summation_dtype(dtype: np.dtype) -> np.dtype | None:
     if dtype.kind in "iufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8):
         return np.dtype(np.float32) if dtype.kind == "f" and dtype.itemsize < 4 else dtype.newbyteorder("=")
     if dtype.type.__module__ == "ml_dtypes":
-        return np.dtype(np.int8 if dtype.type.__name__ in _NARROW_INTEGERS else np.float32)
+        return np.dtype(np.int8 if dtype.type.__name__ in NARROW_INTEGERS else np.float32)
     if dtype.kind in "fcmO":
         return None
     raise InvalidGatherError(
@@ -252,20 +250,9 @@ def checked_scale(scale: Any, name: str = "scale") -> float:
     try:
         value = float("" if isinstance(scale, str) else scale)
     except (TypeError, ValueError):
-        raise InvalidGatherError(f"{name} must be a real number, got {scale!r}") from None
+        raise InvalidGatherError(f"{name} must be a real number, got {show(scale)}") from None
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        raise InvalidGatherError(f"{name} must be a finite number, got {scale!r}")
+        raise InvalidGatherError(f"{name} must be a finite number, got {show(scale)}")
     return value
-
-
-def check_whole(scale: float, dtype: np.dtype) -> None:
-    """Check that a scale of integers is whole, and that a float says it exactly; raises InvalidGatherError."""
-    if dtype.kind not in "iu" and dtype.type.__name__ not in _NARROW_INTEGERS:
-        return
-    if not scale.is_integer() or abs(scale) >= WHOLE_SCALES_BELOW:
-        raise InvalidGatherError(
-            f"scale must be a whole number below 2**53 for a gradient of {dtype}, got {scale!r}; convert grad to a "
-            "float dtype, or multiply the result"
-        )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.element_types import as_bytes, is_movable, number_width
+from ...ir.element_types import as_bytes, check_scale, is_movable, number_width
 from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ...ir.problem import Problem, check_addresses
@@ -22,7 +22,7 @@ from ...lowering.schedule.schedule import Schedule
 from ...lowering.stage_files import last_changes
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
-from .array_checks import check_out, check_whole, lies_evenly, may_be_shared, summation_dtype
+from .array_checks import check_out, lies_evenly, may_be_shared, summation_dtype
 from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
 from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
 from .prepare import Prepared, prepare_problem, watched
@@ -187,7 +187,7 @@ def _readable(request: Request, source: np.ndarray) -> np.ndarray | None:
         return source if _is_even(source) else np.ascontiguousarray(source)
     summed = summation_dtype(source.dtype)
     if request.gradient is not None:
-        check_whole(request.gradient.scale, source.dtype)
+        check_scale(request.gradient.scale, source.dtype)
     if summed is None or (summed == source.dtype and _is_even(source)):
         return None if summed is None else source
     return source.astype(summed, order="C")

@@ -11,13 +11,16 @@ from dataclasses import astuple, dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import ScheduleError, did_you_mean
+from ...ir.errors import ScheduleError, did_you_mean, shorten, show
 from ...ir.modules.plugins import import_error, package_of, why_unknown
+from ...ir.numbers import MAX_INT64
 
 if TYPE_CHECKING:
     from xdsl.utils.arg_spec import ArgSpec
 
 
+# Numbers that may have more than 64 bits.
+_LONG_NUMBER = re.compile(rf"\d{{{len(str(MAX_INT64))},}}")
 WHOLE_ROW = 0  # as the lines of a prefetch
 
 
@@ -170,6 +173,9 @@ def parse_specs(text: str) -> "list[ArgSpec]":
     """
     if not text.strip():
         return []
+    for number in _LONG_NUMBER.findall(text):
+        if len(number) > len(str(MAX_INT64)) or int(number) > MAX_INT64:
+            raise ScheduleError(f"the numbers of a pipeline must be below 2**63, got {shorten(number)}")
     from xdsl.utils.arg_spec import parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError
 
@@ -185,8 +191,9 @@ def _number(value: Any, what: str, least: int = 1) -> int:
         number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = least - 1
-    if number < least:
-        raise ScheduleError(f"{what} must be a whole number from {least}, got {value!r}")
+    if not least <= number <= MAX_INT64:
+        wanted = f"a whole number from {least}" if number < least else "below 2**63"
+        raise ScheduleError(f"{what} must be {wanted}, got {show(value)}")
     return number
 
 

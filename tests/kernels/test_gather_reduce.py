@@ -293,7 +293,7 @@ def test_wrong_arrays_are_rejected():
     ):
         with pytest.raises(gn.InvalidGatherError, match=message):
             gn.gather_reduce(data, FLAT, OFFSETS, **given)
-    for dtype in ("O", "M8[s]", "?", ">f4", ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
+    for dtype in ("O", "M8[s]", "?", ">M8[s]", ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
         with pytest.raises(gn.InvalidGatherError, match=r"data must be float16 to .* convert it, for instance"):
             gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])
 
@@ -351,14 +351,6 @@ def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that
     assert (streams["indices"], streams["output"]) == (8 * 60, 20 * 4 * 96)
     assert data.nbytes <= streams["data"] <= data.nbytes + 128  # every row, each once, in whole lines
     assert "The scheduled nest" in kernel.report(timing=False)
-
-
-@pytest.mark.filterwarnings("error")
-def test_factors_too_large_for_float32_are_infinite_without_a_warning():
-    ones, bags, huge = np.ones((5, 4)), [[0, 1]], np.full(5, 1e300)
-    found = gn.gather_reduce(ones.astype(np.int8), bags, scale=huge, bias=np.zeros(5))
-    assert np.isposinf(found).all()
-    assert np.isposinf(gn.gather_reduce(ones.astype(np.float32), bags, weights=huge[np.newaxis, :2])).all()
 
 
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])

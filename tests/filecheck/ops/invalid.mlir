@@ -112,9 +112,17 @@ func.func @f(%grad: tensor<3xf16>, %indices: tensor<3xi64>) -> tensor<5xf16> {
 // -----
 
 func.func @f(%grad: tensor<3xi32>, %indices: tensor<3xi64>) -> tensor<5xi32> {
-  // expected-error@+1 {{expected a whole number as the scale of integers, got 0.5}}
+  // expected-error@+1 {{scale must be a whole number below 2**53 for a gradient of int32, got 0.5}}
   %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds zero scale 0.5 : tensor<3xi32>, tensor<3xi64> -> tensor<5xi32>
   func.return %r : tensor<5xi32>
+}
+
+// -----
+
+func.func @f(%grad: tensor<3xf32>, %indices: tensor<3xi64>) -> tensor<5xf32> {
+  // expected-error@+1 {{scale must be at most 3.4028234663852886e+38 in size for a gradient of float32}}
+  %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds zero scale 1.0e39 : tensor<3xf32>, tensor<3xi64> -> tensor<5xf32>
+  func.return %r : tensor<5xf32>
 }
 
 // -----

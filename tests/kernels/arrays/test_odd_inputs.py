@@ -168,7 +168,7 @@ def test_a_schedule_made_of_lists_is_one_made_of_tuples():
 
 @pytest.mark.parametrize(
     "schedule",
-    [gn.Schedule(tiles=(("indices", 2**63),)), gn.Schedule(parallel=("inner",)), gn.Schedule(parallel=("nothing",))],
+    [gn.Schedule(tiles=(("indices", 2**62),)), gn.Schedule(parallel=("inner",)), gn.Schedule(parallel=("nothing",))],
     ids=str,
 )
 def test_a_schedule_that_means_nothing_is_rejected(schedule):

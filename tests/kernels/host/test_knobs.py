@@ -68,10 +68,26 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("num_threads", "two", "GATHERNEST_NUM_THREADS='two' is not allowed; set it to a whole number from 1"),
-        ("num_threads", "0", "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1"),
-        ("num_threads", "-1", "GATHERNEST_NUM_THREADS='-1' is not allowed; set it to a whole number from 1"),
-        ("num_threads", "1.5", "GATHERNEST_NUM_THREADS='1.5' is not allowed; set it to a whole number from 1"),
+        (
+            "num_threads",
+            "two",
+            "GATHERNEST_NUM_THREADS='two' is not allowed; set it to a whole number from 1 below 2**31",
+        ),
+        (
+            "num_threads",
+            "0",
+            "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1 below 2**31",
+        ),
+        (
+            "num_threads",
+            "-1",
+            "GATHERNEST_NUM_THREADS='-1' is not allowed; set it to a whole number from 1 below 2**31",
+        ),
+        (
+            "num_threads",
+            "1.5",
+            "GATHERNEST_NUM_THREADS='1.5' is not allowed; set it to a whole number from 1 below 2**31",
+        ),
         (
             "interpret",
             "maybe",
@@ -137,7 +153,7 @@ def test_a_knob_says_where_its_value_is_from(monkeypatch):
     with gn.knobs.scope(dump_dir="c"):
         assert gn.knobs.place("dump_dir") == "knobs.dump_dir"
     del gn.knobs.dump_dir
-    with pytest.raises(KnobError, match=r"^--threads 0 is not allowed; set it to a whole number from 1$"):
+    with pytest.raises(KnobError, match=r"^--threads 0 is not allowed; set it to a whole number from 1 below 2\*\*31$"):
         gn.knobs.scope_of_options(num_threads=("--threads", 0)).__enter__()
 
 

@@ -107,7 +107,7 @@ def test_python_without_its_library_is_rejected(gathernest, monkeypatch, tmp_pat
 
 def test_setting_that_is_not_allowed_is_told_before_anything_is_printed(gathernest, monkeypatch):
     monkeypatch.setenv("GATHERNEST_NUM_THREADS", "0")
-    said = "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1"
+    said = "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1 below 2**31"
     assert gathernest(*QUICK) == (1, "", f"gathernest: error: {said}\n")
 
 

@@ -135,7 +135,7 @@ def test_setting_that_is_not_allowed_is_a_problem_once(gathernest, monkeypatch):
     ended = gathernest("doctor", "--json")
     assert ended.status == 1
     assert facts_of(ended)["problems"] == [
-        "GATHERNEST_NUM_THREADS='many' is not allowed; set it to a whole number from 1"
+        "GATHERNEST_NUM_THREADS='many' is not allowed; set it to a whole number from 1 below 2**31"
     ]
     assert facts_of(ended)["settings"]["GATHERNEST_NUM_THREADS"] == "'many', not allowed"
 

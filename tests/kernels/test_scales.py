@@ -1,0 +1,109 @@
+"""What a gradient, a bag or a node may be scaled by: one rule for every place where a number scales elements.
+
+A scale is finite and fits the dtype of the sums; one too small for it is 0. Weights are values, so infinities stay.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+INDICES = np.array([0, 0, 1])
+# What is rejected for each dtype, and what is not.
+SCALES = {
+    "float16": ((1e39, 10**400, np.inf, np.nan, "2", 1j, None), (65520.0, 1e-50, -0.5, 2)),
+    "bfloat16": ((1e39, -1e39), (65520.0, 3e38)),
+    "float8_e5m2": ((1e39,), (3e38,)),
+    "float32": ((1e39, -3.5e38, np.float64(2.0**128)), (3.4028235e38, np.float32(3e38), 1e-50)),
+    ">f4": ((1e39,), (3e38,)),
+    "complex64": ((1e39,), (3e38,)),
+    "float64": ((10**400, np.inf), (1e308, 5e-324)),
+    "complex128": ((np.nan,), (1e308,)),
+    "int4": ((0.5, 2.0**53), (3.0,)),
+    "int8": ((0.5, 2**70), (300,)),
+    "int32": ((0.5, 2**70, 2**53, 1e300), (2**53 - 1,)),
+    ">i8": ((0.5, 2**53), (-1,)),
+    "uint64": ((1.5, -(2**53)), (-1,)),
+    "m8[s]": ((1e39, 2**70), (0.5, 3)),
+}
+CASES = [
+    pytest.param(name, scale, at == 0, id=f"{name}-{scale}")
+    for name, kinds in SCALES.items()
+    for at, scales in enumerate(kinds)
+    for scale in scales
+]
+
+
+def gradient_of(name: str) -> np.ndarray:
+    return np.array([1, 0, 0]).astype(getattr(ml_dtypes, name, name))
+
+
+@pytest.mark.parametrize(("name", "scale", "is_rejected"), CASES)
+def test_scale_is_finite_in_the_dtype_of_the_sums(name, scale, is_rejected):
+    grad = gradient_of(name)
+    if is_rejected:
+        out = np.full(2, 7).astype(grad.dtype)
+        before = out.tobytes()
+        with pytest.raises(gn.InvalidGatherError, match="scale must be"):
+            gn.gather_grad(grad, INDICES, (2,), scale=scale, out=out)
+        assert out.tobytes() == before
+        return
+    found = gn.gather_grad(grad, INDICES, (2,), scale=scale)
+    assert found[1] == grad[1], "0 times a scale is no NaN"
+
+
+@pytest.mark.parametrize("scale", [1e39, np.inf, np.nan])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda scale: gn.gather_grad(np.ones(3, "f4"), INDICES, (2,), scale=scale),
+        lambda scale: gn.gather_nd_grad(np.ones(3, "f4"), INDICES[:, None], (2,), scale=scale),
+        lambda scale: gn.gather_elements_grad(np.ones(3, "f4"), INDICES, (2,), scale=scale),
+        lambda scale: gn.compile("gather_grad", "2xf32", "3xi64", scale=scale),
+        lambda scale: gn.tune("gather_grad", "2xf32", "3xi64", scale=scale),
+        lambda scale: gn.ops["labview.GatherND"](np.ones(2, "f4"), [[0]], lda_coeff=scale).backward(np.ones(1, "f4")),
+    ],
+    ids=["gather", "gather_nd", "gather_elements", "compile", "tune", "labview"],
+)
+def test_scale_is_rejected_everywhere(call, scale):
+    with pytest.raises(gn.InvalidGatherError, match=r"(scale|lda_coeff) must be"):
+        call(scale)
+
+
+def test_scale_is_rejected_for_chunks():
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(gn.InvalidGatherError, match="scale must be at most"):
+        gn.gather_grad(array.ones(3, dtype="f4"), INDICES, (2,), scale=1e39)
+
+
+BAGS = np.zeros((2, 3), np.int64)
+ROWS = np.zeros((4, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("data", "factors"),
+    [
+        (ROWS, {"weights": np.full((2, 3), 1e39)}),
+        (ROWS.astype("f2"), {"weights": np.full((2, 3), 1e39)}),
+        (ROWS.astype("i1"), {"scale": np.full(4, 1e39)}),
+        (ROWS.astype("u1"), {"scale": np.ones(4), "bias": np.full(4, -1e39)}),
+        (ROWS.astype("i1"), {"scale": np.full(4, 1e30), "weights": np.full((2, 3), 1e30)}),
+    ],
+    ids=["weights", "weights of narrow rows", "scale", "bias", "scale times weights"],
+)
+def test_factors_of_bags_must_be_finite_in_the_dtype_of_the_sums(data, factors):
+    with pytest.raises(gn.InvalidGatherError, match="must be finite in the dtype of the sums"):
+        gn.gather_reduce(data, BAGS, **factors)
+
+
+def test_weights_of_a_gradient_must_be_finite_in_the_dtype_of_the_sums():
+    with pytest.raises(gn.InvalidGatherError, match=r"weights.* must be finite"):
+        gn.gather_reduce_grad(np.zeros((2, 5), np.float32), BAGS, (4, 5), weights=np.full((2, 3), 1e39))
+
+
+@pytest.mark.parametrize("weight", [np.inf, np.nan, 1e-50])
+def test_infinite_and_tiny_weights_are_those_of_numpy(weight):
+    weights = np.full((2, 3), weight)
+    found = gn.gather_reduce(ROWS + 1, BAGS, weights=weights)
+    np.testing.assert_array_equal(found, np.full((2, 5), 3 * np.float32(weight)))
