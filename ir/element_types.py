@@ -17,7 +17,7 @@ MAX_WIDTH_BYTES = 16
 # Whole numbers below it are exact as floats.
 WHOLE_SCALES_BELOW = 2**53
 # The integers of ml_dtypes, by the names of their types: its import takes 7 ms.
-NARROW_INTEGERS = {"int2", "uint2", "int4", "uint4"}
+NARROW_INTEGERS = {"int1", "uint1", "int2", "uint2", "int4", "uint4"}
 # Numbers from this one on are infinite when they are rounded to 32 bits.
 _INFINITE_IN_FLOAT32 = 2.0**128 - 2.0**103
 
@@ -76,7 +76,7 @@ def parse_element_type(text: str) -> np.dtype:
 def element_type_name(dtype: np.dtype) -> str:
     """Return the IR's name of `dtype`, or NumPy's own where the IR has no type for it (`int4`, `|S5`, `>f4`)."""
     if not dtype.isnative:
-        return dtype.str
+        return dtype.str if dtype.type.__module__ == "numpy" else f"void{8 * dtype.itemsize}"
     if dtype.kind == "V" and dtype.type in (np.void, np.record):
         return f"void{8 * dtype.itemsize}"
     return _IR_NAMES.get(dtype.name, dtype.str if dtype.kind in "SUmM" else dtype.name)

@@ -236,7 +236,8 @@ def summation_dtype(dtype: np.dtype) -> np.dtype | None:
     if dtype.kind in "iufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8):
         return np.dtype(np.float32) if dtype.kind == "f" and dtype.itemsize < 4 else dtype.newbyteorder("=")
     if dtype.type.__module__ == "ml_dtypes":
-        return np.dtype(np.int8 if dtype.type.__name__ in NARROW_INTEGERS else np.float32)
+        name = dtype.type.__name__
+        return np.dtype(np.int8 if name in NARROW_INTEGERS else np.complex64 if "complex" in name else np.float32)
     if dtype.kind in "fcmO":
         return None
     raise InvalidGatherError(
