@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.errors import InvalidGatherError
+from ..ir.errors import InvalidGatherError, show
 from ..ir.operator_spec import Gather, GatherNd, OperatorSpec
 from ..ir.semantics import Shape
 
@@ -42,12 +42,12 @@ class Fill:
         if given.ndim:
             raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")
         element, is_same = given, False
-        with np.errstate(all="ignore"), suppress(TypeError, ValueError):
+        with np.errstate(all="ignore"), suppress(TypeError, ValueError, OverflowError):
             element = (given.real if given.dtype.kind == "c" and dtype.kind != "c" else given).astype(dtype)
             is_same = _holds(element, given)
         if not is_same:
             raise InvalidGatherError(
-                f"data of dtype {dtype} cannot hold the fill value {self.value!r}; give a value of that dtype, or "
+                f"data of dtype {dtype} cannot hold the fill value {show(self.value)}; give a value of that dtype, or "
                 "convert data"
             )
         return element

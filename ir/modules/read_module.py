@@ -7,11 +7,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 
-from ..errors import GathernestError, did_you_mean
+from ..errors import GathernestError, did_you_mean, shorten
 from .context import verify_module
 from .placed_parser import PlacedParser
 from .plugins import why_unknown
 
+# Of a number in a text: Python reads no more than some thousands, and MLIR's integers have fewer.
+MAX_DIGITS = 4000
+_LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
 MOST_COLUMNS = 90
 
 
@@ -75,6 +78,9 @@ def read_placed(
         message, start, length = _explained(error, text, parser, context)
         raise InputError(message, file, text, start=start, length=length) from error
     except Exception as error:  # xDSL raises others for odd input, without a place: say how far it came
+        if (number := _LONG_NUMBER.search(text)) is not None:
+            message = f"a number has at most {MAX_DIGITS} digits, got {shorten(number[0])}"
+            raise InputError(message, file, text, start=number.start()) from None
         raise InputError(message_of(error), file, text, start=parser.pos if parser else 0) from error
     try:
         if verify:

@@ -4,22 +4,27 @@ Plain Python.
 """
 
 import functools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...ir.errors import did_you_mean
+from ...ir.numbers import parse_json
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from .cpu import cache_sizes, cpu_facts, usable_cores
 from .knobs import KnobError, knobs
 from .machine_files.calibration_file import known_calibration
 from .machine_files.described_machine import GENERIC, said_of_machine
+from .machine_files.measured_file import warn_left_out
 
 AVX2_BYTES = 32  # of a vector
 # Processors whose cores share one last cache. Virtual machines get a part and are told the whole: 480 MB on a Granite
 # Rapids whose latencies end at 80. With the model's 60 MB, rows of 64 B to 64 KB take 0.57 to 0.77 of the time there.
 ONE_LAST_CACHE = ("xeon-avx512",)
+
+
+class MachineFileError(KnobError):
+    """A file describes no machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +46,29 @@ def machine_model() -> MachineModel:
     """Return the model that schedules are chosen by, with the threads that share the work.
 
     Raises:
-        KnobError: the knob `machine` names neither a built-in model nor a file that describes one.
+        KnobError: the knob `machine` names neither a built-in model nor a file that can be read.
     """
     known = known_machine()
     return replace(known.model, threads=sharing_threads() if known.threads is None else known.threads)
 
 
 def known_machine() -> KnownMachine:
-    """Return the model that schedules are chosen by, and why it is this one; raises as `machine_model` does."""
+    """Return the model that schedules are chosen by, and why it is this one; raises as `machine_model` does.
+
+    A file that describes no machine is left out with a warning, but that of an option is an error.
+    """
     wanted = knobs.machine
-    if wanted is None:
-        found = known_calibration()
-        return built_in_machine() if found is None else KnownMachine(found.model, f"measured at {found.date}")
-    if str(wanted) in BUILT_IN:
+    if wanted is not None and str(wanted) in BUILT_IN:
         return KnownMachine(BUILT_IN[str(wanted)], "named by the knob machine")
-    return _read(wanted)
+    if wanted is not None:
+        try:
+            return _read(wanted)
+        except MachineFileError as error:
+            if knobs.place("machine").startswith("-"):
+                raise
+            warn_left_out(wanted, f"{error}; until then it is left out")
+    found = known_calibration()
+    return built_in_machine() if found is None else KnownMachine(found.model, f"measured at {found.date}")
 
 
 def sharing_threads() -> int:
@@ -101,21 +114,23 @@ def built_in_machine() -> KnownMachine:
 def _read(path: Path) -> KnownMachine:
     """Return the model in a file, which is read once in a process; raises KnobError."""
     try:
-        said = json.loads(path.read_text())
-    except RecursionError:
-        raise _rejected(path, "cannot be read (its lists are too deep)") from None
+        text = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = f"cannot be read ({getattr(error, 'strerror', None) or error})"
-        raise _rejected(path, f"{reason}{did_you_mean(str(path), BUILT_IN)}") from None
+        raise KnobError(_rejected(path, f"{reason}{did_you_mean(str(path), BUILT_IN)}")) from None
+    try:
+        said = parse_json(text)
+    except ValueError as error:
+        raise MachineFileError(_rejected(path, f"cannot be read ({error})")) from None
     try:
         model, threads = said_of_machine(said)
     except ValueError as error:
-        raise _rejected(path, str(error)) from None
+        raise MachineFileError(_rejected(path, str(error))) from None
     return KnownMachine(replace(model, name=model.name or path.stem), f"read from {path}", threads)
 
 
-def _rejected(path: Path, why: str) -> KnobError:
-    return KnobError(
+def _rejected(path: Path, why: str) -> str:
+    return (
         f"the machine {str(path)!r} {why}; set {knobs.place('machine')} to {', '.join(BUILT_IN)}, or to a file with a "
         "JSON object of a machine's fields (docs/machine.md)"
     )

@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import GathernestError
+from ...ir.errors import GathernestError, show
+from ...ir.numbers import parse_json
 from ...ir.problem import Problem
 from ..host.cache_folder import cache_folder, warn_caller
 from ..host.cpu import cpu_model, package_version
@@ -87,7 +88,7 @@ class Record:
             raise ValueError(f"a record has {', '.join(wanted)}")
         for name, (allowed, holds) in _RULES.items():
             if not holds(entry[name]):
-                raise ValueError(f"{name} must be {allowed}, got {entry[name]!r}")
+                raise ValueError(f"{name} must be {allowed}, got {show(entry[name])}")
         return cls(**entry)
 
 
@@ -170,13 +171,13 @@ def read_records(path: Path) -> Records:
         OSError: it cannot be read, or is none that `read_own` reads, such as a link.
     """
     try:
-        content = json.loads(read_own(path).decode())
+        content = parse_json(read_own(path))
         if not isinstance(content, dict) or not isinstance(content.get("records"), dict):
             raise ValueError("it must be an object with format and records")
         if content.get("format") != FORMAT:
-            raise ValueError(f"its format is {content.get('format')!r}, and this version reads {FORMAT}")
+            raise ValueError(f"its format is {show(content.get('format'))}, and this version reads {FORMAT}")
         return {key: _read_record(key, entry) for key, entry in content["records"].items()}
-    except (ValueError, RecursionError) as error:  # JSON and UTF-8 that do not decode are ValueErrors
+    except ValueError as error:  # JSON and UTF-8 that do not decode are ValueErrors
         reason = str(error) or type(error).__name__
         raise TuningFileError(f"{path} is not a file of tuning records: {reason}; mend it or delete it") from None
 
@@ -185,7 +186,7 @@ def _read_record(key: str, entry: Any) -> Record:
     try:
         return Record.from_json(entry)
     except ValueError as error:
-        raise ValueError(f"record {key!r}: {error}") from None
+        raise ValueError(f"record {show(key)}: {error}") from None
 
 
 def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]) -> Records:

@@ -161,7 +161,7 @@ TABLE, _, _, SOURCE = arguments()
             gn.InvalidGatherError,
             "alpha must be a whole number from -255 to 255 for torch.uint8, got 300",
         ),
-        (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha=1e39), gn.InvalidGatherError, "alpha must be at most 3.4"),
+        (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha=1e39), gn.InvalidGatherError, "alpha must be at most"),
         (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha="x"), gn.InvalidGatherError, "alpha must be a number"),
         (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha=2**70), gn.InvalidGatherError, "of at most 64 bits"),
         (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha=1j), gn.InvalidGatherError, "alpha must be real"),

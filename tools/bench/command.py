@@ -246,11 +246,14 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
 
 def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     if options.stored is not None:
-        from .regret import as_markdown, judged, recorded_machine, stored_regret
+        from .regret import as_markdown, judged, reading, recorded_machine, stored_regret
 
-        said = stored_regret(Path(options.stored))
-        machine = recorded_machine(said) if knobs.machine is None else machine_model()
-        print(as_markdown(judged(said, machine)))
+        path = Path(options.stored)
+        said = stored_regret(path)
+        with reading(path):
+            machine = recorded_machine(said) if knobs.machine is None else machine_model()
+            text = as_markdown(judged(said, machine))
+        print(text)
         return DONE
     threads = _threads(options)
     from .regret import as_json, as_markdown, measure_regret

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import GathernestError
+from ...ir.numbers import parse_json
 from ...kernels.host.cpu import PACKAGE, cpu_facts, usable_cores
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
@@ -74,7 +75,10 @@ def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """Return a stored run; see `stored_runs`."""
-    run = {"format": 1, "new": None, **json.loads(path.read_text(encoding="utf-8"))}
+    try:
+        run = {"format": 1, "new": None, **parse_json(path.read_bytes(), allow_nan=True)}
+    except (ValueError, TypeError) as error:
+        raise GathernestError(f"{path} is no stored run ({error}); store one with gathernest bench --store") from None
     if run["format"] > FORMAT:
         raise GathernestError(
             f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"

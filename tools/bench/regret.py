@@ -1,9 +1,9 @@
 """The regret: the chosen schedule of every case beside the best of other candidates, and the prediction's error."""
 
 import itertools
-import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, ScheduleError
+from ...ir.numbers import parse_json
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.host_load import OtherLoad
 from ...kernels.host.knobs import knobs
@@ -213,16 +214,24 @@ def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, f
 
 def stored_regret(path: Path) -> dict[str, Any]:
     """Return what `as_json` gave and a file holds; raises GathernestError where it is no such file."""
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+    with reading(path):
+        said = parse_json(path.read_bytes(), allow_nan=True)
         if all("candidates" in case and "data" in case for case in said["cases"]) and "machine_model" in said:
             return said
-        reason = "it lacks candidates or shapes of its cases"
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        reason = str(getattr(error, "strerror", None) or repr(error))
-    raise GathernestError(
-        f"{path} is no file of `gathernest bench --regret --json FILE` ({reason}); write one, and name it with --from"
-    )
+        raise ValueError("it lacks candidates or shapes of its cases")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise GathernestError where the body finds something else in a file than `as_json` gave."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        reason = str(getattr(error, "strerror", None) or (error if isinstance(error, ValueError) else repr(error)))
+        raise GathernestError(
+            f"{path} is no file of `gathernest bench --regret --json FILE` ({reason}); write one, and name it with "
+            "--from"
+        ) from None
 
 
 def recorded_machine(said: Mapping[str, Any]) -> MachineModel:

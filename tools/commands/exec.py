@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
 from ..console.output_paths import check_folder
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
+from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, seed
 from ..console.watch import add_arguments as add_watch_arguments
 from ..console.watch import add_timing, run_watched, tracebacks
 
@@ -51,8 +51,8 @@ def add_stage_options(parser: Parser) -> None:
     parser.add_argument("--operator", help="what the stage came from, such as gather or gather_nd_grad")
     parser.add_argument("--data", metavar="ARRAY", help="data, or grad of a gradient: 5x4xf32, a.npy or [1,2]xf32")
     parser.add_argument("--indices", metavar="ARRAY", help="the same of indices")
-    parser.add_argument("--axis", type=int, help="axis to gather from")
-    parser.add_argument("--batch-dims", type=int, help="leading dimensions that both share")
+    parser.add_argument("--axis", type=integer, help="axis to gather from")
+    parser.add_argument("--batch-dims", type=integer, help="leading dimensions that both share")
     parser.add_argument("--bounds", help="error, zero, clip, wrap or unchecked")
     parser.add_argument("--scale", type=float, help="of a gradient: what its sums are multiplied by")
     parser.add_argument("--data-shape", metavar="SIZES", help="of a gradient: the shape of data, such as 5x4")

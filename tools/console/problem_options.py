@@ -6,7 +6,7 @@ from typing import Any
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
-from .terminal import UsageError, flag_of
+from .terminal import UsageError, flag_of, integer
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
@@ -24,8 +24,8 @@ def add_problem_options(
     add("--operator", help=f"{', '.join(OPERATORS)} (default: gather)")
     add("--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
     add("--indices", required=required, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
-    add("--axis", type=int, help="axis to gather from (default: 0)")
-    add("--batch-dims", type=int, help="leading dimensions that both share (default: 0)")
+    add("--axis", type=integer, help="axis to gather from (default: 0)")
+    add("--batch-dims", type=integer, help="leading dimensions that both share (default: 0)")
     add("--bounds", help="error, zero, clip, wrap or unchecked (default: error)")
     add("--scale", type=float, help="of a gradient: what its sums are multiplied by")
     for name, said in FACTORS.items():

@@ -10,16 +10,18 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...ir.errors import GathernestError, did_you_mean
+from ...ir.errors import GathernestError, did_you_mean, show
+from ...ir.numbers import MAX_INT64, MIN_INT64, parse_whole
 from ...kernels.host.knobs import knobs
 from ...lowering.report_file import save_report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Number = TypeVar("Number", int, float)
+# The largest number of rounds, threads and the like, and the longest time: some ten years.
+_MAX_COUNT, _MAX_SECONDS = 2**31 - 1, 3e8
 
 DONE, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
@@ -70,28 +72,36 @@ def flag_of(name: str) -> str:
 
 def positive(text: str) -> int:
     """Read a whole number from 1, as an argument's type."""
-    return _above_zero(int, text, "a whole number from 1")
+    return _read_whole(text, 1, _MAX_COUNT, "a whole number from 1")
 
 
 def seed(text: str) -> int:
     """Read a whole number from 0, as an argument's type."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a seed of 0 or more, got {text!r}")
-    return int(text)
+    return _read_whole(text, 0, MAX_INT64, "a seed of 0 or more")
+
+
+def integer(text: str) -> int:
+    """Read a whole number of at most 64 bits, as an argument's type."""
+    return _read_whole(text, MIN_INT64, MAX_INT64, "a whole number")
+
+
+def _read_whole(text: str, least: int, most: int, wanted: str) -> int:
+    try:
+        return parse_whole(text, least, most)
+    except ValueError:
+        limit = f", at most {most}" if len(text) >= len(str(_MAX_COUNT)) else ""
+        raise argparse.ArgumentTypeError(f"expected {wanted}{limit}, got {show(text)}") from None
 
 
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
-    return _above_zero(float, text, "seconds above 0")
-
-
-def _above_zero(kind: type[Number], text: str, wanted: str) -> Number:
     try:
-        number = kind(text)
+        number = float(text)
     except ValueError:
-        number = kind(0)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+        number = 0.0
+    if not 0 < number <= _MAX_SECONDS:
+        limit = f", at most {_MAX_SECONDS:g}" if number > 0 else ""
+        raise argparse.ArgumentTypeError(f"expected seconds above 0{limit}, got {show(text)}")
     return number
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ...ir.errors import GathernestError, did_you_mean
+from ...ir.numbers import MIN_INT64, parse_whole
 from ...ir.semantics import Bounds
 from ...kernels.problems.named_problem import OPERATORS
 
@@ -78,7 +79,7 @@ class Settings:
             if not isinstance(text, str):
                 raise LinkError(f"the link gives {name} {len(text)} times; leave all but one out")
             try:
-                values[name] = kind(text) if kind in (int, float) else text
+                values[name] = parse_whole(text, MIN_INT64) if kind is int else kind(text) if kind is float else text
             except ValueError:
                 wanted = "a whole number" if kind is int else "a number"
                 raise LinkError(f"the link gives {name}={text!r}, expected {wanted}; mend or leave it out") from None

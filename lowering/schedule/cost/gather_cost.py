@@ -27,6 +27,8 @@ from ..schedule import Prefetch, Schedule
 from ..tiling import Tiles, staged_bits
 from .index_cost import index_costs
 
+# No call takes less: a nanosecond.
+MIN_TIME_US = 1e-3
 NO_CHANGES: Mapping[str, Any] = {}
 L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
@@ -47,8 +49,8 @@ class Prediction(NamedTuple):
 
     @property
     def time_us(self) -> float:
-        """The time of a call in microseconds."""
-        return sum(self)
+        """The time of a call in microseconds, never 0: of a machine in a file the terms may cancel each other."""
+        return max(sum(self), MIN_TIME_US)
 
 
 class Lines(NamedTuple):

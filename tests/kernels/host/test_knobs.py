@@ -73,11 +73,7 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
             "two",
             "GATHERNEST_NUM_THREADS='two' is not allowed; set it to a whole number from 1 below 2**31",
         ),
-        (
-            "num_threads",
-            "0",
-            "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1 below 2**31",
-        ),
+        ("num_threads", "0", "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1 below 2**31"),
         (
             "num_threads",
             "-1",

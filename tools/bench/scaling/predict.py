@@ -10,6 +10,7 @@ import numpy as np
 
 from ....ir.array_spec import ArraySpec
 from ....ir.errors import GathernestError
+from ....ir.numbers import parse_json
 from ....kernels.host.machine_files.described_machine import said_of_machine
 from ....kernels.problems.named_problem import problem_of
 from ....kernels.runtime.layout import Layout
@@ -18,6 +19,9 @@ from ....lowering.schedule.cost.gather_cost import GatherModel, Prediction
 from ....lowering.schedule.machine_model import MachineModel
 from ..cases.case import Case, describe
 from ..table import markdown_table, ratio_text, time_text
+
+# The largest number of a machine's file: sockets, cores, nanoseconds and ratios.
+_MAX_NUMBER = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +76,14 @@ def read_sockets(path: Path) -> Sockets:
     """
     names = [field.name for field in fields(Sockets)]
     try:
-        said: Any = json.loads(path.read_text(encoding="utf-8"))
+        said: Any = parse_json(path.read_bytes())
         if not isinstance(said, dict) or sorted(said) != sorted(names):
             raise ValueError(f"has not the fields {', '.join(names)}")
         numbers = {name: said[name] for name in names if name != "core"}
         for name, value in numbers.items():
             is_right = type(value) is int if name in ("sockets", "cores") else type(value) in (int, float)
-            if not is_right or value < 1:
-                raise ValueError(f"says {name} = {json.dumps(value)}, expected a number from 1")
+            if not is_right or not 1 <= value <= _MAX_NUMBER:
+                raise ValueError(f"says {name} = {json.dumps(value)}, expected a number from 1 to {_MAX_NUMBER:g}")
         core, _ = said_of_machine(said["core"])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -5,7 +5,6 @@ Of asv's results only what a busy machine cannot change much is read: `track_`, 
 """
 
 import itertools
-import json
 import math
 import re
 from collections import defaultdict
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ....ir.numbers import parse_json
 from .series import Series
 
 # asv's own files beside the results; the second has the units.
@@ -76,7 +76,7 @@ def read(folders: Sequence[Path]) -> Results:
         if path.name == MACHINE:
             continue
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = parse_json(path.read_bytes(), allow_nan=True)
             if not isinstance(data, dict):
                 raise TypeError("it is no JSON object")
             _add(results, path, data)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....ir.errors import GathernestError, did_you_mean
+from ....ir.numbers import parse_json
 from ....kernels.host.checkout import RevisionError
 from ....kernels.host.dependencies import require_compiler
 from ....lowering.schedule.machine_model import BUILT_IN
@@ -191,7 +192,7 @@ def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> C
 def _machine(said: str, threads: int | None) -> dict[str, Any]:
     """Return the fields of a machine model, by its name or in a file, with a fixed number of threads."""
     check_machine("--machine", said)
-    fields = {"base": said} if said in BUILT_IN else json.loads(Path(said).expanduser().read_text())
+    fields = {"base": said} if said in BUILT_IN else parse_json(Path(said).expanduser().read_bytes())
     return fields | {"threads": threads or fields.get("threads", THREADS)}
 
 

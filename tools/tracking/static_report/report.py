@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.errors import GathernestError
+from ....ir.numbers import parse_json
 from .kernel_facts import Conditions, KernelFacts
 
 
@@ -52,13 +53,13 @@ class StaticReport:
 def read_report(text: str, name: str) -> StaticReport:
     """Return the report of a file's text, which messages call `name`; raises StaticFileError."""
     try:
-        said = json.loads(text)
+        said = parse_json(text)
         kernels: dict[str, KernelFacts] = {}
         for stored in said["kernels"]:
             kernels |= dict.fromkeys(stored["cases"], KernelFacts.from_json(stored))
         conditions = Conditions(said["target"], said["machine"])
         return StaticReport(conditions, said["versions"], kernels, said["bytes"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise StaticFileError(
             f"{name} is no static report, or one of another revision; `gathernest bench --static --json FILE` makes one"
         ) from None
