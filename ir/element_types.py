@@ -113,8 +113,28 @@ _SPEC = re.compile(
 _NO_NAME = re.compile(r"^-|[X×\s]|(?![0-9])\d")
 
 
+class UnknownSizeError(InvalidGatherError):
+    """A text describes an array of which a size is no number, such as `Nx4xf32`."""
+
+
+def _check_sizes(text: str) -> None:
+    """Raise UnknownSizeError where words stand for sizes in front of an element type."""
+    *sizes, element = text.split()[0].split("x") if text.strip() else [""]
+    unknown = next((size for size in sizes if not size.isascii() or not size.isdigit()), None)
+    if unknown is None or not re.fullmatch(r"[^\W\d]\w*|\?", unknown):
+        return
+    try:
+        parse_element_type(element)
+    except InvalidGatherError:
+        return
+    raise UnknownSizeError(
+        f"{text!r} leaves the size {unknown!r} open; write a whole number for each size, as in 1000x4xf32"
+    )
+
+
 def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:
     """Read `2x64x128xf32` or `4x3xf32 strided<[1, 4]>`: sizes, element type, strides in elements (None: contiguous)."""
+    _check_sizes(text)
     match = _SPEC.match(text.strip())
     if match is None or "?" in match["sizes"] or match["element"].isdigit() or _NO_NAME.search(match["element"]):
         raise InvalidGatherError(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 # A longer text of a user is shown by its beginning and its end of so many characters, and by its length.
 MAX_SHOWN_LENGTH, _BEGINNING, _END = 200, 100, 60
-_LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN_LENGTH + 1},}}")
+_LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN_LENGTH},}}[^\s,;:]")
 
 
 def shorten(text: str) -> str:

@@ -36,7 +36,7 @@ def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
     """
     try:
         return json.loads(
-            text,
+            text.decode() if isinstance(text, bytes) else text,
             parse_int=_whole,
             parse_float=float if allow_nan else _finite,
             parse_constant=float if allow_nan else _reject_constant,

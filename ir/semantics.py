@@ -64,9 +64,9 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
     if type(value) is int and MIN_INT64 <= value <= MAX_INT64:
         return value
     wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
-    candidate = value
-    if allow_array and getattr(value, "ndim", 0) == 1 and value.size == 1:
-        candidate = value.reshape(())[()]
+    candidate: Any = value
+    if allow_array and getattr(candidate, "ndim", 0) == 1 and candidate.size == 1:
+        candidate = candidate.reshape(())[()]
     elif allow_array and isinstance(value, list | tuple) and len(value) == 1:
         candidate = value[0]
     is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"

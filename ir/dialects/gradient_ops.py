@@ -8,6 +8,7 @@ it, in the order of the indices, onto zeros; the sums are multiplied by `scale`.
 import math
 from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import ComplexType, Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, f64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
@@ -19,11 +20,10 @@ from ..element_types import check_scale
 from ..errors import InvalidGatherError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from .gather_ops import AnyShaped, OperatorOp
-from .types import numpy_dtype
 
 
-def verify_summed(op: OperatorOp) -> None:
-    """Check that the elements of an operator have a sum.
+def verify_summed(op: OperatorOp) -> np.dtype:
+    """Check that the elements of an operator have a sum, and return their dtype; signs do not matter to a sum.
 
     Raises:
         VerifyException: they are no floats of 32 or 64 bits, complex of them, or integers of 8 to 64 bits.
@@ -31,12 +31,14 @@ def verify_summed(op: OperatorOp) -> None:
     assert isinstance(op.source.type, AnyShaped)
     element = op.source.type.element_type
     number = element.element_type if isinstance(element, ComplexType) else element
-    is_integer = isinstance(number, IntegerType) and number.width.data in (8, 16, 32, 64)
-    if not is_integer and not isinstance(number, Float32Type | Float64Type):
+    is_integer = isinstance(element, IntegerType) and element.width.data in (8, 16, 32, 64)
+    if not (is_integer and isinstance(number, IntegerType)) and not isinstance(number, Float32Type | Float64Type):
         raise VerifyException(
             f"{op.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
             f"{element}; narrower floats are summed in f32"
         )
+    width = number.bitwidth // 8
+    return np.dtype(f"c{2 * width}" if number is not element else f"{'i' if is_integer else 'f'}{width}")
 
 
 class GradientOp(OperatorOp):
@@ -64,12 +66,11 @@ class GradientOp(OperatorOp):
 
     def verify_(self) -> None:
         super().verify_()
-        verify_summed(self)
+        dtype = verify_summed(self)
         if not math.isfinite(self.factor):
             raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
-        assert isinstance(self.source.type, AnyShaped)
         try:
-            check_scale(self.factor, numpy_dtype(self.source.type.element_type))
+            check_scale(self.factor, dtype)
         except InvalidGatherError as error:
             raise VerifyException(f"{self.name}: {error}") from None
 

@@ -84,7 +84,7 @@ def gather_reduce_grad(
             bounds=mode,
             data=data,
         ).astype(grad.dtype)
-        if written is None:
+        if written is None or out is None:
             return result
         written[...] = result
         return out

@@ -96,7 +96,7 @@ def test_option_of_the_wrong_kind_is_named(gathernest):
     ended = gathernest(*SHOW, "--axis", "first")
     assert ended.status == 2
     assert ended.err == (
-        "gathernest: error: argument --axis: invalid int value: 'first'; see 'gathernest show --help'\n"
+        "gathernest: error: argument --axis: expected a whole number, got 'first'; see 'gathernest show --help'\n"
     )
 
 

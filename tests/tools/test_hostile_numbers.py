@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import random
+import re
 import warnings
 from pathlib import Path
 
@@ -60,6 +61,7 @@ NUMBERS = (
 )
 DATA, INDICES = np.arange(12.0).reshape(4, 3), np.array([3, 0])
 ARRAYS = ("--data", "40x3xf32", "--indices", "7xi64")
+ARRAY_TEXTS = "{}xf32", "4x{}xi64", "4x3xf32 strided<[{}, 1]>", "3xvoid{}", "4xS{}"
 GRADIENT = ("--operator", "gather_grad", *ARRAYS)
 SCHEDULES = (
     *("tile-loops{{loops=indices sizes={}}}", "specialize-inner{{bytes={}}}", "vectorize-inner{{lanes={}}}"),
@@ -83,7 +85,8 @@ STAGES = (
     "func.func @f(%a: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32> {{ %r = gather.gather %a, %i axis {} "
     "batch_dims 0 bounds error : tensor<4xf32>, tensor<2xi64> -> tensor<2xf32> func.return %r : tensor<2xf32> }}",
     "func.func @f(%a: tensor<2xf32>, %i: tensor<2xi64>) -> tensor<4xf32> {{ %r = gather.gather_grad %a, %i axis 0 "
-    "batch_dims 0 bounds error scale {} : tensor<2xf32>, tensor<2xi64> -> tensor<4xf32> func.return %r : tensor<4xf32> }}",
+    "batch_dims 0 bounds error scale {} : tensor<2xf32>, tensor<2xi64> -> tensor<4xf32> "
+    "func.return %r : tensor<4xf32> }}",
 )
 OPTIONS = (
     *(("show", *ARRAYS, "--axis"), ("show", *ARRAYS, "--batch-dims"), ("show", *GRADIENT, "--scale")),
@@ -111,6 +114,10 @@ REGRET = {"cases": [CASE], "machine_model": {"name": "zen4", **MACHINE}, "rounds
 REGRET |= {"cores": 2}
 
 
+# A value in a JSON text.
+VALUE = re.compile(r'(?:: |\[|, )("[^"]*"|[-0-9.e]+|null)(?=[,\]}])')
+
+
 def damaged(rng: random.Random, content: object) -> str:
     """Return a JSON text with something else in the place of one of its values, or with something lost or doubled."""
     text = json.dumps(content)
@@ -121,15 +128,9 @@ def damaged(rng: random.Random, content: object) -> str:
         return text.replace("{", '{"x": 1, "x": 2, ', 1)
     if how == 2:
         return rng.choice(NUMBERS)
-    spots = [match for match in _values(text)]
+    spots = [match.span(1) for match in VALUE.finditer(text)]
     start, end = rng.choice(spots)
     return text[:start] + rng.choice(NUMBERS) + text[end:]
-
-
-def _values(text: str) -> list[tuple[int, int]]:
-    import re
-
-    return [match.span(1) for match in re.finditer(r'(?:: |\[|, )("[^"]*"|[-0-9.e]+|null)(?=[,\]}])', text)]
 
 
 def run(main, *words: str) -> None:
@@ -213,7 +214,7 @@ class Doors:
             run(cli.main, *words, text)
             return
         with contextlib.suppress(ValueError):
-            if 0 < float(text) < 1e9:  # which would measure, serve or compile
+            if 0 < float(text) < 1e10:  # which would measure, serve or compile
                 return
         run(cli.main, *words, text)
 

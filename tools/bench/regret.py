@@ -227,7 +227,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        reason = str(getattr(error, "strerror", None) or (error if isinstance(error, ValueError) else repr(error)))
+        reason = str(getattr(error, "strerror", None) or repr(error))
         raise GathernestError(
             f"{path} is no file of `gathernest bench --regret --json FILE` ({reason}); write one, and name it with "
             "--from"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...ir.element_types import UnknownSizeError
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.problems.named_problem import problem_of
@@ -116,7 +117,10 @@ def _functions(options: argparse.Namespace) -> "Sequence[Declaration]":
             problem = problem_of(**problem_arguments(given))
             function = Declaration.of(problem, each.get("name"), takes_count="any_count" in each)
         except GathernestError as error:
-            raise UsageError(str(error) if len(wanted) == 1 else f"problem {number}: {error}") from None
+            said = str(error) if len(wanted) == 1 else f"problem {number}: {error}"
+            if isinstance(error, UnknownSizeError):
+                said += "; only the first size of --indices may be open: give a usual one, and --any-count"
+            raise UsageError(said) from None
         if function.name in functions:
             raise UsageError(f"two problems are called {function.name}; leave one out, or give it another --name")
         functions[function.name] = function

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from ...ir.array_spec import ArraySpec
+from ...ir.element_types import UnknownSizeError
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
 from .terminal import UsageError, flag_of, integer
@@ -55,7 +56,8 @@ def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
         try:
             ArraySpec.parse(getattr(options, name))
         except GathernestError as error:
-            raise InvalidGatherError(f"--{name}: {error}") from None
+            kind = type(error) if isinstance(error, UnknownSizeError) else InvalidGatherError
+            raise kind(f"--{name}: {error}") from None
     names = ("operator", "data", "indices", "axis", "batch_dims", "bounds", "scale")
     arguments = {name: getattr(options, name) for name in names}
     if not any(getattr(options, name) for name in FACTORS):

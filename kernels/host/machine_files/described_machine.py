@@ -47,7 +47,7 @@ _RULES: dict[str, Rule] = {
     "near_bytes": _whole(64, 2**20),
     "threads": _whole(1, 4096),
     **dict.fromkeys(("vector_bytes", "wide_vector_bytes"), _among(16, 32, 64)),
-    **dict.fromkeys(("l1_share", "l2_share", "l3_share", "one_way_share"), _number(1 / 1024, 1)),
+    **dict.fromkeys(("l1_share", "l2_share", "l3_share", "one_way_share"), _number(0.001, 1)),
     "strayed_lines": (lambda value: type(value) in (int, float) and 0 <= value <= 64, "a number from 0 to 64"),
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),

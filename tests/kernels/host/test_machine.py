@@ -11,6 +11,7 @@ import gathernest as gn
 from gathernest.kernels.host import machine
 from gathernest.kernels.host.knobs import KnobError, knobs
 from gathernest.kernels.host.machine import built_in_for, known_machine, machine_model
+from gathernest.kernels.host.machine_files.measured_file import MachineFileWarning
 from gathernest.kernels.runtime import select_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
@@ -117,7 +118,7 @@ def test_a_file_without_a_base_is_of_an_avx2_machine(file):
 
 
 FIX = (
-    "; set knobs.machine to zen5, zen4, zen3, xeon-avx512, avx2, or to a file with a JSON object of a machine's "
+    "; set --machine to zen5, zen4, zen3, xeon-avx512, avx2, or to a file with a JSON object of a machine's "
     "fields (docs/machine.md)"
 )
 
@@ -130,9 +131,9 @@ FIX = (
         ({"threads": True}, "says threads = true, allowed is a whole number from 1 to 4096"),
         ({"vector_bytes": 32.0}, "says vector_bytes = 32.0, allowed is one of 16, 32, 64"),
         ({"vector_bytes": 48}, "says vector_bytes = 48, allowed is one of 16, 32, 64"),
-        ({"l3_share": 1.5}, "says l3_share = 1.5, allowed is a number above 0 and up to 1"),
-        ({"memory_ns": float("nan")}, "says memory_ns = NaN, allowed is a number above 0 and up to 1e+09"),
-        ({"line_ns": [1, 2]}, "says line_ns = [1, 2], allowed is a list of 4, each a number above 0 and up to 1e+09"),
+        ({"l3_share": 1.5}, "says l3_share = 1.5, allowed is a number from 0.001 to 1"),
+        ({"memory_ns": 5e-324}, "says memory_ns = 5e-324, allowed is a number from 1e-06 to 1e+09"),
+        ({"line_ns": [1, 2]}, "says line_ns = [1, 2], allowed is a list of 4, each a number from 1e-06 to 1e+09"),
         ({"base": ["zen4"]}, 'says base = ["zen4"], allowed is one of zen5, zen4, zen3, xeon-avx512, avx2'),
         ({"name": 4}, "says name = 4, allowed is a text"),
         ({"l2_byte": 1}, "has no field 'l2_byte'; did you mean 'l2_bytes'?"),
@@ -140,7 +141,7 @@ FIX = (
 )
 def test_a_file_that_says_what_no_machine_has_is_rejected(file, said, why):
     path = file(**said)
-    with knobs.scope(machine=path), pytest.raises(KnobError) as caught:
+    with knobs.scope_of_options(machine=("--machine", path)), pytest.raises(KnobError) as caught:
         machine_model()
     assert str(caught.value) == f"the machine {str(path)!r} {why}{FIX}"
 
@@ -157,16 +158,26 @@ def test_a_file_that_says_what_no_machine_has_is_rejected(file, said, why):
 def test_a_file_that_holds_no_json_object_is_rejected(file, text, why):
     path = file()
     path.write_text(text)
-    with knobs.scope(machine=path), pytest.raises(KnobError) as caught:
+    with knobs.scope_of_options(machine=("--machine", path)), pytest.raises(KnobError) as caught:
         machine_model()
     assert str(caught.value) == f"the machine {str(path)!r} {why}{FIX}"
+
+
+@pytest.mark.parametrize("text", ['{"memory_ns": 5e-324}', "{", '{"memory_ns": NaN}', '{"threads": 2, "threads": 3}'])
+def test_a_knob_that_names_a_broken_file_is_left_out_with_one_warning(file, text):
+    path, without = file(), machine_model()
+    path.write_text(text)
+    with knobs.scope(machine=path), pytest.warns(MachineFileWarning) as caught:
+        assert machine_model() == machine_model() == without
+    (warning,) = caught
+    assert str(path) in str(warning.message) and str(warning.message).endswith("until then it is left out")
 
 
 def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
     monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
     with pytest.raises(KnobError) as caught:
         gn.compile("gather", "10x4xf32", "5xi64")
-    fix = FIX.replace("knobs.machine", "GATHERNEST_MACHINE")
+    fix = FIX.replace("--machine", "GATHERNEST_MACHINE")
     assert (
         str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen5'?{fix}"
     )

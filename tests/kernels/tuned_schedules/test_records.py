@@ -99,7 +99,7 @@ def record_with(**changes: object) -> str:
         (record_with(schedule=3), "schedule must be text, got 3"),
         (record_with(ratio=0), "ratio must be a number above 0, got 0"),
         (record_with(ratio=True), "ratio must be a number above 0, got True"),
-        (record_with(default_us=float("nan")), "default_us must be a number above 0, got nan"),
+        (record_with(default_us=float("nan")), "NaN is no number of JSON"),
         (record_with(pairs=-1), "pairs must be a count, got -1"),
         (record_with(problem=[]), "problem must be an object, got []"),
         ("[" * 100_000, "is not a file of tuning records: "),

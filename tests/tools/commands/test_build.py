@@ -297,3 +297,9 @@ def test_a_linker_that_fails_leaves_what_was_there(gathernest, compiler, tmp_pat
     assert (ended.status, ended.err) == (1, f"gathernest: error: {linker} cannot link lib.so: ld: cannot do it\n")
     assert out.read_text() == "there before"
     assert {path.name for path in tmp_path.iterdir()} == {"lib.so", "broken-cc"}
+
+
+def test_open_size_is_named_with_what_may_be_open(gathernest, tmp_path):
+    ended = gathernest("build", "--so", str(tmp_path / "a.so"), "--data", "Nx4xf32", "--indices", "5xi64")
+    assert ended.status == 2
+    assert "--data: 'Nx4xf32' leaves the size 'N' open" in ended.err and "and --any-count" in ended.err
