@@ -28,7 +28,7 @@ def read_measured(path: Path, from_json: Callable[[Any], Found]) -> Found | None
     """Return what `from_json` makes of a file; None, with a warning where there is one that cannot be used."""
     try:
         return from_json(parse_json(read_own(path)))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
