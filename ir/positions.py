@@ -25,11 +25,12 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
     """
     if size == 0:
         return np.full(indices.shape, NOWHERE)
+    indices = indices.copy()  # another thread may write to them
     if bounds is Bounds.WRAP:
-        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64)
+        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64, copy=False)
         return (wide % wide.dtype.type(size)).astype(np.int64)
     if indices.size and indices.min() >= 0 and indices.max() < size:  # a quarter of the time
-        return indices.astype(np.int64)
+        return indices.astype(np.int64, copy=False)
     # NumPy compares integers of any dtype with any Python int exactly; it does not compute with them exactly.
     past, negative = indices >= size, indices < 0
     positions = np.where(past, 0, indices).astype(np.int64)

@@ -124,7 +124,8 @@ def _dense_backward(grad: Any, index: Any, rows: int, padding: int = -1, is_scal
 
 def _look_ups(index: Any, rows: int) -> Any:
     """Return how often each row is looked up, as a column; 1 where it is not."""
-    return torch.bincount(for_torch(index).reshape(-1), minlength=rows).clamp_(min=1).unsqueeze(1)
+    picks = for_torch(index).reshape(-1).clone().clamp_(0, rows - 1)  # another thread may write to indices
+    return torch.bincount(picks, minlength=rows).clamp_(min=1).unsqueeze(1)
 
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:

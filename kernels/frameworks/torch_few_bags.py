@@ -16,7 +16,7 @@ from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIG
 from ..runtime.call_cache import CALLS
 from ..runtime.dispatch import Request, keys_of_gather, run
 from .torch_fast_call import finders
-from .torch_tensors import array_of, outside, tensor_of, unsigned
+from .torch_tensors import array_of, outside, tensor_of
 
 FEW = 4096
 # Added in float32, and rounded once.
@@ -110,8 +110,8 @@ def factors_of_few(grad: Any, weight: Any, index: Any, offsets: Any, padding: in
     Raises:
         BoundsError: an index is outside.
     """
-    places, sums = array_of(index).reshape(-1), array_of(grad)
-    if unsigned(index).max(initial=0) >= max(weight.shape[0], 1):
+    places, sums = array_of(index).reshape(-1).copy(), array_of(grad)  # another thread may write to indices
+    if places.view(f"u{places.itemsize}").max(initial=0) >= max(weight.shape[0], 1):
         raise outside(index, "input", 0, weight.shape[0])
     rows = array_of(weight).take(places, axis=0)
     if grad.dtype in NARROW:

@@ -139,11 +139,11 @@ def make_bags(
     Raises:
         BoundsError: an index is not valid under `bounds`.
     """
-    if bounds is not Bounds.ZERO and indices.size:
-        check_indices(indices, size, bounds, whole)
     positions = resolve(indices.reshape(-1), size, bounds)
-    if size == 0 or bounds in (Bounds.ZERO, Bounds.UNCHECKED):
-        positions[positions == NOWHERE] = size
+    is_nowhere = positions == NOWHERE
+    if bounds is not Bounds.ZERO and is_nowhere.any():
+        check_indices(indices, size, bounds, whole)
+    positions[is_nowhere] = size
     if padding_index is not None:
         positions[positions == padding_position(padding_index, size)] = size
     if ends is None:
@@ -189,6 +189,7 @@ def read_ends(
     count = indices.size
     if not isinstance(given, np.ndarray):
         raise InvalidGatherError(f"{name} are a dask array, and they say how bags are cut; pass {name}.compute()")
+    given = given.copy()  # another thread may write to them
     if indices.ndim != 1:
         raise InvalidGatherError(
             f"{name} are for indices of one dimension, got indices of shape {indices.shape}; leave them out where each "

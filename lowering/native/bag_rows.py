@@ -33,7 +33,8 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
     * weights: None, or (indices) float32 or float64, side by side. Then `size` is below 2**31, and the array is
       (bags, longest, 2) int32 or int64: each position, and the bits of its weight.
 
-    `padding` is an index that becomes `size`; -1 for none.
+    `padding` is an index that becomes `size`; -1 for none. Where another thread writes to indices or offsets meanwhile,
+    the rows have other positions, all in [0, size].
     """
     try:
         new = numpy_functions()[NEW_FROM_DESCR]
@@ -133,11 +134,12 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     with code.if_then(code.not_(code.same(array, NULL))):
         target = code.load_at(array, Field.DATA)
         with code.counted(bags) as bag:
-            start = offsets[bag]
+            start = _smaller(code, offsets[bag], last)
             length = code.sub(_end(code, offsets, bag, bags, last), start)
+            length = _smaller(code, length, _smaller(code, width, code.sub(last, start)))
             row = code.after(target, code.mul(code.mul(bag, width), words_a_place))
             with code.counted(length) as number:
-                index = indices[code.add(start, number)]
+                index = _smaller(code, indices[code.add(start, number)], size)
                 position = code.select(code.same(index, padding), size, index)
                 code.store_at(position, code.after(row, code.mul(number, words_a_place)))
             with code.if_then(are_wide), code.counted(length) as number:
@@ -151,7 +153,7 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
             filling = code.variable(size)
             code.store(size, filling)
             with code.if_then(code.and_(code.same(repeats_first, I64(1)), code.icmp_signed(">", length, I64(0)))):
-                code.store(indices[start], filling)
+                code.store(_smaller(code, indices[start], size), filling)
             with code.counted(code.sub(width, length)) as number:
                 place = code.after(row, code.mul(code.add(length, number), words_a_place))
                 code.store_at(code.load(filling), place)
@@ -172,6 +174,10 @@ def _end(code: Code, offsets: _Numbers, bag: Word, bags: Word, last: Word) -> Wo
 
 def _larger(code: Code, left: Word, right: Word) -> Word:
     return code.select(code.icmp_unsigned(">", left, right), left, right)
+
+
+def _smaller(code: Code, left: Word, right: Word) -> Word:
+    return code.select(code.icmp_unsigned("<", left, right), left, right)
 
 
 def run_bags(module: ir.Module, data_dtypes: int, index_dtypes: int) -> None:

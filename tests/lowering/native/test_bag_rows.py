@@ -2,6 +2,8 @@
 
 import ctypes
 import mmap
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -109,3 +111,34 @@ def test_the_last_offset_may_leave_indices_out():
 def test_what_is_not_such_bags_has_no_rows(given):
     assert rows() is not None
     assert rows(**given) is None
+
+
+WRITTEN = """
+import multiprocessing
+
+import numpy as np
+
+from gathernest.lowering.native.bag_rows import bag_rows
+
+def write(raw, is_over):
+    last = np.frombuffer(raw, np.int64)[-2:]
+    while not is_over.value:
+        for _ in range(1000):
+            last[0] = 1 << 45
+            last[0] = 2040
+
+raw, is_over = multiprocessing.RawArray("q", 512), multiprocessing.RawValue("b", 0)
+offsets = np.frombuffer(raw, np.int64)
+offsets[:] = np.arange(0, 2048, 4)
+indices, rows = np.zeros(2048, np.int64), bag_rows()
+writer = multiprocessing.get_context("fork").Process(target=write, args=(raw, is_over))
+writer.start()
+made = [rows(indices, offsets, False, 10, -1, False, 1000, None) for _ in range(20_000)]
+is_over.value = 1
+writer.join()
+assert all(array is None or array.max() <= 10 for array in made[::100])
+"""
+
+
+def test_offsets_that_another_process_writes_meanwhile_lead_nowhere_outside():
+    assert subprocess.run([sys.executable, "-c", WRITTEN], timeout=120).returncode == 0
