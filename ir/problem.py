@@ -28,7 +28,6 @@ class Problem:
         gradient: the attributes of a gradient; None for a gather.
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.
-        has_shared_indices: whether other processes may write to the indices while they are read.
         is_fresh: whether nobody has the result yet, and a call that fails throws it away.
     """
 
@@ -40,7 +39,6 @@ class Problem:
     gradient: Gradient | None = None
     version: str | None = None
     node: Node | None = None
-    has_shared_indices: bool = False
     is_fresh: bool = False
 
     @classmethod

@@ -125,18 +125,16 @@ def default_pipeline(
     erase_sizes: bool = True,
     gradient: bool = False,
     reduction: bool = False,
-    clamp: bool = False,
     check: Check | None = None,
 ) -> str:
     """Return the pipeline that takes an operator, perhaps a gradient or a reduction, to loops with a schedule.
 
-    Without `erase_sizes` the code keeps the sizes. With `clamp` the nest that copies clamps indices that were checked.
-    `check` says how indices are checked, where that is not done in a nest of its own.
+    Without `erase_sizes` the code keeps the sizes. `check` says how indices are checked, where that is not done in a
+    nest of its own.
     """
     lowering = lowering_pass(gradient=gradient, reduction=reduction)
     left_out = {*_LOWERINGS, "" if erase_sizes else "erase-sizes"} - {lowering}
     nest = [name for name in ROOMS["nest"] if name not in left_out]
-    nest = ["fold-bounds{clamp=true}" if clamp and name == "fold-bounds" else name for name in nest]
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if check is None else [str(check)]
     loops = [
@@ -176,25 +174,21 @@ class Pipeline:
         if not isinstance(self.text, str):
             raise ScheduleError(f"a pipeline must be text, such as {PIPELINES['canonical']!r}, got {self.text!r}")
 
-    def expanded(self, *, clamp: bool = False, is_fresh: bool = True) -> str:
-        """Return the text with named pipelines written out; `clamp` as for `default_pipeline`.
+    def expanded(self, *, is_fresh: bool = True) -> str:
+        """Return the text with named pipelines written out.
 
         Without `is_fresh`, the caller's out must stay as it is when an index is out of range: all are checked before
-        anything is copied, unless the result is staged behind that. With `clamp` lists are not counted: all that is
-        listed is within the axis then.
+        anything is copied, unless the result is staged behind that.
         """
         text = _STEP.sub(lambda step: PIPELINES.get(step[0], step[0]), self.text)
-        clamped = {"fold-bounds": "fold-bounds{clamp=true}"} if clamp else {}
         steps = list(_STEP.finditer(text))
         copied = max((place for place, step in enumerate(steps) if step[1] == COPYING), default=-1)
         kept = [
             step[0]
             for place, step in enumerate(steps)
-            if not (step[1] == COUNTING and clamp)
-            and not (step[1] in (FUSION, COUNTING) and not is_fresh and place > copied)
+            if is_fresh or step[1] not in (FUSION, COUNTING) or place < copied
         ]
-        text = text if len(kept) == len(steps) else ",".join(kept)
-        return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
+        return text if len(kept) == len(steps) else ",".join(kept)
 
     @property
     def most_axis_size(self) -> int | None:

@@ -17,7 +17,8 @@
 | `gather.accumulate`      | 2, 3  | adds to an element in memory, or takes the larger; its mask as of a load  |
 
 Everything else in a nest is upstream `arith`, `memref`, `scf` and `func`. The kernel's contract holds at every level:
-`out` overlaps neither `data` nor `indices`, and no other thread writes to them meanwhile.
+`out` overlaps neither `data` nor `indices`. Another thread may write to `indices` meanwhile: each load of an index may
+give another value, and none of them leads outside of `data` or `out`.
 """
 
 from xdsl.ir import Dialect

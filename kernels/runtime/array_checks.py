@@ -1,7 +1,6 @@
 """Checks of a call's arrays, before anything runs."""
 
 import math
-import mmap
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -160,11 +159,6 @@ def _not_integers(array: np.ndarray, given: ArrayLike, name: str = "indices") ->
     if array.dtype.kind == "O" and array.ndim == 0:
         return f"{type(given).__name__}; pass an array or a list of integers"
     return f"dtype {array.dtype}; pass an array or a list of integers"
-
-
-def may_be_shared(array: np.ndarray) -> bool:
-    """Return whether other processes may write to an array: it lies in a file or in memory that several have mapped."""
-    return isinstance(memory_owner(array), mmap.mmap | memoryview)
 
 
 def memory_owner(array: Any) -> Any:

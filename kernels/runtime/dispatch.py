@@ -22,7 +22,7 @@ from ...lowering.schedule.schedule import Schedule
 from ...lowering.stage_files import last_changes
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
-from .array_checks import check_out, lies_evenly, may_be_shared, summation_dtype
+from .array_checks import check_out, lies_evenly, summation_dtype
 from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
 from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
 from .prepare import Prepared, prepare_problem, watched
@@ -60,15 +60,11 @@ class Request(NamedTuple):
             table, slices = ArraySpec(self.table_shape, source.dtype), read
             check_addresses(f"data_shape {table.shape}", table.shape, source.dtype)
         problem = Problem.checked(self.operator, table, ArraySpec.of(indices), self.bounds, slices, *rest)
-        return replace(problem, has_shared_indices=self.is_written_meanwhile(indices), is_fresh=True)
+        return replace(problem, is_fresh=True)
 
     def result_dtype(self, dtype: np.dtype) -> np.dtype:
         """Return the dtype of what a kernel gives of elements of a dtype."""
         return dtype if self.gradient is not None else self.operator.result_dtype(dtype)
-
-    def is_written_meanwhile(self, indices: np.ndarray) -> bool:
-        """Return whether other processes may write to indices that are checked before they are used."""
-        return self.bounds is Bounds.ERROR and may_be_shared(indices)
 
 
 # The text of each mode, as the one object that a caller's literal is.
@@ -147,7 +143,6 @@ def run(
     settings = knobs.settings()
     like = (
         *(request, repr(request.gradient), settings, None if written is None else written.strides),  # 0.0 is not -0.0
-        request.is_written_meanwhile(indices),
         None if settings.override_dir is None else last_changes(settings.override_dir),
         *(read.shape, read.strides, read.dtype, indices.shape, indices.strides, indices.dtype),
     )

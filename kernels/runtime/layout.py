@@ -100,9 +100,8 @@ class Layout:
             is_scaled = problem.gradient is not None and problem.gradient.scale != 1
             name = element_type_name if problem.widens else number_name
             element = f"{name(problem.table.dtype)}{' scaled' if is_scaled else ''}"
-        shared = ", shared indices" if problem.has_shared_indices else ""
         return (
-            f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}{shared}, bounds {problem.bounds}, "
+            f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
             f"{', '.join(f'{name}<{_text(erased(operand))}>' for name, operand in views)}"
         )
 

@@ -73,10 +73,9 @@ class Plan:
     @property
     def pipeline(self) -> str:
         """The passes that make its kernel, as text."""
-        problem, clamp = self.problem, self.problem.has_shared_indices
         if self.given is not None:
-            return self.given.expanded(clamp=clamp, is_fresh=problem.is_fresh)
-        return default_pipeline(self.schedule, **self._kind, clamp=clamp, check=self.check)
+            return self.given.expanded(is_fresh=self.problem.is_fresh)
+        return default_pipeline(self.schedule, **self._kind, check=self.check)
 
     @property
     def missing_pass(self) -> str:
@@ -164,8 +163,8 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
-    is_gradient, clamps = problem.gradient is not None, problem.has_shared_indices
-    check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient, clamps=clamps)
+    is_gradient = problem.gradient is not None
+    check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient)
     if isinstance(check, StagedCheck):
         key += f", positions of {check.bits} bits staged by the check"
         when, what = ("", "additions read") if problem.adds else ("out is given: ", "copy reads")

@@ -60,11 +60,9 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_
     return choose_candidate(nest, machine, proposed)
 
 
-def chosen_check(
-    nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool, clamps: bool
-) -> Check | None:
+def chosen_check(nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool) -> Check | None:
     """Return how the indices of a result are checked, where that is not done in a nest of its own."""
-    return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient, clamps=clamps)
+    return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient)
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:

@@ -4,7 +4,6 @@ It reads the memory layout of `call_layout`, and provides builtins of Python tha
 Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs more than the whole look-up.
 """
 
-import mmap
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -41,32 +40,8 @@ class Guard:
     variables: tuple[Any, ...]
 
 
-def _may_be_shared(module: ir.Module) -> None:
-    """may_be_shared(array): whether other processes may write to an array, as `array_checks.may_be_shared` says."""
-    code = Code(module, "may_be_shared", 1)
-    holder, look = code.variable(code.arguments[0]), code.append_basic_block("look")
-    code.branch(look)
-    code.position_at_end(look)
-    owner = code.load_at(code.load(holder), Field.BASE)
-    with code.if_then(code.same(owner, I64(0))):
-        code.ret(I64(0))
-    code.store(owner, holder)
-    kind = code.load_at(owner, Field.OB_TYPE)
-
-    def is_a(base: type) -> Word:
-        return code.zext(code.call_python("PyType_IsSubtype", kind, I64(id(base)), result=I32), I64)
-
-    with code.if_then(code.same(kind, I64(id(memoryview)))):
-        code.ret(I64(1))
-    with code.if_then(code.same(kind, I64(id(np.ndarray)))):  # the usual view, without a call
-        code.branch(look)
-    with code.if_then(code.same(is_a(np.ndarray), I64(1))):
-        code.branch(look)
-    code.ret(is_a(mmap.mmap))
-
-
 def _hash_call(module: ir.Module) -> None:
-    """hash_call(args): a hash of the arrays and the three keys; negative, and so never the same, of shared indices."""
+    """hash_call(args): a hash of the arrays and the three keys."""
     code = Code(module, "hash_call", 1)
     (args,) = code.arguments
     state = code.variable(I64(0))
@@ -85,8 +60,7 @@ def _hash_call(module: ir.Module) -> None:
                 mix(code.element(sizes, dim))
                 mix(code.element(strides, dim))
     value = code.load(state)
-    mixed = code.lshr(code.xor(value, code.lshr(value, I64(32))), I64(1))
-    code.ret(code.or_(mixed, code.shl(code.call_function("may_be_shared", code.word(args, 1)), I64(63))))
+    code.ret(code.xor(value, code.lshr(value, I64(32))))
 
 
 def _is_like(module: ir.Module) -> None:
@@ -359,7 +333,6 @@ def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
     if type(guard.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotImplementedError
     module = ir.Module("gathernest_entry")
-    _may_be_shared(module)
     _hash_call(module)
     _is_like(module)
     build_known_subteam(module, known)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...ir.dialects.gather_dialect import I64, ResolveOp
 from ...ir.errors import ScheduleError
@@ -45,6 +45,16 @@ class IndexFacts:
         ):
             least = max(least, 1)
         return cls(unsigned, past, size, least)
+
+
+def is_clamp(op: Operation) -> bool:
+    """Return whether an operation clamps a position that was checked: such functions return how many are outside."""
+    if not isinstance(op, arith.MinUIOp) or not isinstance(op.rhs.owner, arith.SubiOp):
+        return False
+    function = op.parent_op()
+    while not isinstance(function, func.FuncOp | None):
+        function = function.parent_op()
+    return function is not None and bool(function.function_type.outputs.data)
 
 
 @dataclass
@@ -94,6 +104,18 @@ class Emitter:
             return index
         sign = self.binary(arith.ShRSIOp, index, self.constant(63, "c63"), "sign")
         return self.binary(arith.AddiOp, index, self.binary(arith.AndIOp, size, sign, "shift"), "wrapped")
+
+    def checked(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
+        """Give the position of an index that was valid when it was checked; some position of the axis of another.
+
+        As unsigned numbers those in [-size, 0) are above their sum with the size, and all others below it.
+        """
+        if not facts.reaches_past:
+            return self.wrapped(facts, index, size)
+        if not facts.unsigned:
+            shifted = self.binary(arith.AddiOp, index, size, "shifted")
+            index = self.binary(arith.MinUIOp, shifted, index, "wrapped")
+        return self.lowered(arith.MinUIOp, index, size)
 
     def outside(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
         """Say whether an index is outside the axis; [-size, size) shifted by size is [0, 2 * size)."""

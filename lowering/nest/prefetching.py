@@ -1,7 +1,7 @@
 """What the passes that prefetch have in common: the ranges of their options, and the iteration that they read ahead."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
@@ -13,7 +13,8 @@ from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import ScheduleError
 from ..schedule.machine_model import LINE_BYTES
-from .backward_slice import is_inside
+from .backward_slice import clone_slice, is_inside
+from .bounds_arithmetic import is_clamp
 from .builder import index_constant, named
 from .located import builder_before
 from .queries import static_size, viewed
@@ -43,6 +44,19 @@ def later_iteration(by: str, builder: Builder, loop: LoopOp, end: SSAValue, dist
     later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, distance * step)), "later")
     last = named(builder, arith.SubiOp(end, index_constant(builder, step)), "last")
     return named(builder, arith.MinSIOp(later, last), "ahead")
+
+
+def clone_for_prefetch(
+    ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
+) -> dict[SSAValue, SSAValue]:
+    """Do as `clone_slice`, but leave the clamps of positions out: a prefetch may have any address."""
+    mapping = dict(values)
+    for op in ops:
+        if is_clamp(op):
+            mapping[op.results[0]] = mapping.get(op.operands[0], op.operands[0])
+        else:
+            mapping = clone_slice([op], builder, mapping)
+    return mapping
 
 
 class NextIndices:

@@ -56,7 +56,6 @@ _CONVERSIONS = {"arith.sitofp": "to_float", "arith.uitofp": "to_float_unsigned"}
 _CALLS = {
     "arith.minsi": "min",
     "arith.maxsi": "max",
-    "arith.minui": "minui",
     "arith.divui": "divui",
     "arith.remsi": "remsi",
     "arith.remui": "remui",
@@ -176,7 +175,7 @@ class _Emitter(VectorEmitter):
         if (
             op.results
             and isinstance(type_ := op.results[0].type, VectorType)
-            and (op.name in _INFIX or op.name in _CALLS)
+            and (op.name in _INFIX or op.name in _CALLS or isinstance(op, arith.MinUIOp))
         ):
             return self.vector_operation(op, type_)
         if op.name in _INFIX:
@@ -189,6 +188,12 @@ class _Emitter(VectorEmitter):
         if method is None:
             raise InternalError(f"the code generator has no form for {op.name}")
         method(op)
+
+    def emit_arith_minui(self, op: arith.MinUIOp) -> None:
+        shifted = op.lhs.owner
+        if isinstance(shifted, arith.AddiOp) and shifted.lhs is op.rhs:
+            return self.assign(op, self.call("wrap", self.value(op.rhs), self.value(shifted.rhs)))
+        self.assign(op, self.call("minui", self.value(op.lhs), self.value(op.rhs)))
 
     def emit_arith_cmpi(self, op: arith.CmpiOp) -> None:
         predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]

@@ -133,6 +133,17 @@ minui, divui, remui, remsi = (
 )
 
 
+def _wrap(builder: Any, index: ir.Value, size: ir.Value) -> ir.Value:
+    """Select by the carry of one addition; LLVM compares the two numbers of a minimum once more."""
+    both = builder.uadd_with_overflow(index, size)
+    return builder.select(builder.extract_value(both, 1), builder.extract_value(both, 0), index)
+
+
+wrap = make(
+    "wrap", "The smaller of index and index + size as unsigned integers.", types.int64(types.int64, types.int64), _wrap
+)
+
+
 def _wide(kind: ir.Type, lanes: int) -> ir.Type:
     """Return a type, or that of vectors of it where there are lanes."""
     return ir.VectorType(kind, lanes) if lanes else kind

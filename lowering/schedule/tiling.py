@@ -68,21 +68,15 @@ Check = FusedCheck | StagedCheck | CountedCheck
 
 
 def choose_check(
-    nest: NestShape,
-    schedule: Schedule,
-    machine: MachineModel,
-    *,
-    is_fresh: bool,
-    is_gradient: bool = False,
-    clamps: bool = False,
+    nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_fresh: bool, is_gradient: bool = False
 ) -> Check | None:
     """Return how the indices of a result are checked; None for a nest of its own that does nothing else.
 
     A new result is checked while it is made, and a given one before. What adds up resolves an index more than once, and
     so may have staged positions in either. A gradient whose loops have another order adds parts of rows: columns of
-    indices are checked slower than all of them, gather_elements along the first axis 0.92 times as fast (Zen 4). With
-    `clamps`, listed positions are clamped, and so do not tell which index is valid. Owners that list single elements
-    count them: that costs each one comparison of a vector, and a check reads all indices from memory once more.
+    indices are checked slower than all of them, gather_elements along the first axis 0.92 times as fast (Zen 4).
+    Owners that list single elements count them: that costs each one comparison of a vector, and a check reads all
+    indices from memory once more.
     """
     if is_gradient:
         bits = staged_bits_of_gradient(nest, schedule, machine)
@@ -92,7 +86,7 @@ def choose_check(
         bits = None if is_fresh or schedule.lanes is None or schedule.hoist else staged_bits(nest, machine)
     if bits is not None:
         return StagedCheck(bits)
-    can_count = schedule.list_lanes is not None and nest.checked and not clamps and _lists_once(nest)
+    can_count = schedule.list_lanes is not None and nest.checked and _lists_once(nest)
     if can_count and (is_fresh or _can_stage_result(nest, machine)):
         return CountedCheck(keeps_out=not is_fresh)
     if not is_fresh or (is_gradient and schedule.order):

@@ -1,7 +1,6 @@
 """Kernels by a whole pipeline: what they give, what their key holds, and which pipelines are rejected."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,11 +55,6 @@ def test_code_for_constant_sizes_is_not_run_on_others():
     problems = [problem_of("gather", f"{rows}x12xf32", "30xi64") for rows in (40, 41)]
     plans = [make_plan(problem, Pipeline("static")) for problem in problems]
     assert plans[0].key != plans[1].key
-
-
-def test_indices_that_another_process_may_change_are_clamped_under_a_pipeline():
-    problem = replace(problem_of("gather", DATA, INDICES), has_shared_indices=True)
-    assert "fold-bounds{clamp=true}" in make_plan(problem, Pipeline("default")).pipeline
 
 
 @pytest.mark.parametrize(

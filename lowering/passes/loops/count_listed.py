@@ -15,8 +15,9 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import slice_of
+from ...nest.bounds_arithmetic import is_clamp
 from ...nest.builder import named, size_of, sum_up, unguard
-from ...nest.located import builder_before
+from ...nest.located import builder_before, replace_op
 from ...nest.owners import LISTING, OWNERS, operands_of
 from ...nest.queries import enclosing_loops, functions, guarded_copy, loops, memory_of, view_of
 
@@ -26,10 +27,10 @@ class CountListed(ModulePass):
     """Let the lengths of the owners' lists tell whether each index is valid.
 
     Each position has one owner, so each valid index is on the list of one owner. Here an owner lists an index only if
-    it is within the axis, and the lengths of all lists are summed: the sum is the number of indices exactly where each
-    of them is valid. (Where another thread writes to the indices meanwhile it may be larger, which counts as well.) No
-    nest checks indices any more; they are read from memory once less. An owner lists and adds what is valid, whatever
-    the other indices are.
+    it is within the axis, instead of clamping it, and the lengths of all lists are summed: the sum is the number of
+    indices exactly where each of them is valid. (Where another thread writes to the indices meanwhile it may be larger,
+    which counts as well.) No nest checks indices any more; they are read from memory once less. An owner lists and adds
+    what is valid, whatever the other indices are.
 
     The price is that out is written before the last index is known. The function carries `gather.fresh_out`, as after
     `fuse-bounds-check`; `stage-result` makes it one for an out that somebody has.
@@ -78,6 +79,10 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
     builder = builder_before(check)
     size = _size_of_axis(builder, function, memory_of(_stores(listing[0])[0]))
     for loop in listing:
+        listed = _listed(loop)
+        for clamp in slice_of([position for position, _ in listed], loop):
+            if is_clamp(clamp):
+                replace_op(clamp, (), [clamp.operands[0]])
         for position, owned in _listed(loop):
             _narrow(position, owned, size)
     indices = function.body.block.args[1]
@@ -117,12 +122,6 @@ def _tile_of(listing: list[LoopOp], function: func.FuncOp) -> LoopOp:
         raise ScheduleError(
             "count-listed: expected owners that list a position and an element for each index; lists of a gradient of "
             "rows, or of tuples of indices, have no one position"
-        )
-    clamping = (arith.SelectOp, arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp)
-    positions = [position for position, _ in _listed(listing[0])]
-    if any(isinstance(op, clamping) for op in slice_of(positions, listing[0])):
-        raise ScheduleError(
-            "count-listed: positions are clamped, so each is within the axis; fold bounds without clamp"
         )
     view = view_of(function.body.block.args[1], function)
     dims = () if view is None else view.dims

@@ -16,6 +16,7 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import FromElementsOp, PrefetchOp, sum_of_lanes
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
+from ...nest.bounds_arithmetic import is_clamp
 from ...nest.builder import index_constant, named, size_of
 from ...nest.located import builder_at, builder_at_end, builder_before
 from ...nest.queries import chain, functions, guarded_copy, static_size, view_of, viewed
@@ -47,8 +48,8 @@ class StagePositions(ModulePass):
             p = resolve(indices[i])           for indices in 0..n
             out[i] = data[p]                    out[i] = data[positions[i]]
 
-    Every index is read once: what another process writes there meanwhile is not seen. The memory is taken before
-    anything is written, so a call that gets none leaves out as it was.
+    Every index is read once, so the positions need no clamp. The memory is taken before anything is written, so a call
+    that gets none leaves out as it was.
 
     Preconditions: `fold-bounds` has run, and its check is one loop over all indices, or over tiles of them; the indexed
     axis has no more than 2**bits positions, which the function carries as `gather.most_axis_size`.
@@ -145,7 +146,7 @@ def _check_width(function: func.FuncOp, load: memref.LoadOp, width: IntegerType)
 
 
 class _Use:
-    """An index that the copy reads: its load, the operations that resolve it, and the position that they give.
+    """An index that the copy reads: its load, the operations that resolve and clamp it, and the position they give.
 
     `extension` makes 64 bits of it, and `size` is what is added to one below zero; None where nothing is.
     """
@@ -157,15 +158,16 @@ class _Use:
         self.extension = user if isinstance(user, arith.ExtSIOp | arith.ExtUIOp) else None
         self.ops += [] if self.extension is None else [self.extension]
         self.position: SSAValue = load.res if self.extension is None else self.extension.result
-        for sign in [use.operation for use in self.position.uses]:
-            if isinstance(sign, arith.ShRSIOp):
-                (shift,) = (use.operation for use in sign.result.uses)
-                assert isinstance(shift, arith.AndIOp)
-                (wrapped,) = (use.operation for use in shift.result.uses)
-                assert isinstance(wrapped, arith.AddiOp)
-                self.size, self.position = shift.lhs, wrapped.result
-                numbers = [value.owner for value in (shift.lhs, sign.rhs) if isinstance(value.owner, Operation)]
-                self.ops += [*numbers, sign, shift, wrapped]
+        for shifted in [use.operation for use in self.position.uses]:
+            if isinstance(shifted, arith.AddiOp):
+                (wrapped,) = (use.operation for use in shifted.result.uses)
+                assert isinstance(wrapped, arith.MinUIOp) and isinstance(shifted.rhs.owner, Operation)
+                self.size, self.position = shifted.rhs, wrapped.result
+                self.ops += [shifted.rhs.owner, shifted, wrapped]
+        (clamp, *_) = (use.operation for use in self.position.uses)
+        if is_clamp(clamp) and isinstance(last := clamp.operands[1].owner, Operation):
+            self.position = clamp.results[0]
+            self.ops += [last, clamp]
 
     def read(self, memory: SSAValue) -> None:
         """Read the position that the check has staged."""

@@ -36,10 +36,11 @@ class FoldBounds(ModulePass):
     * Unsigned indices do not wrap.
     * Signed ones wrap without a branch, `v + (s & (v >> 63))`, and one unsigned comparison with s does both bounds.
     * No upper check when the index type cannot reach it: every int8 is valid on an axis of 128 or more.
-    * `error` is checked in a nest of its own before anything is written, so the copy has no check left and a failed
-      gather leaves out untouched. The function returns how many indices were outside: a signed one is inside where
-      `v + s < 2 * s`, unsigned. That nest is one loop over all indices where they lie in one run, since short rows
-      would each pay for the ends of their vectors.
+    * `error` is checked in a nest of its own before anything is written, so a failed gather leaves out untouched. The
+      function returns how many indices were outside: a signed one is inside where `v + s < 2 * s`, unsigned. That nest
+      is one loop over all indices where they lie in one run, since short rows would each pay for the ends of their
+      vectors. The copy reads the indices again, and another thread or process may have written to them in between: an
+      unsigned minimum, `min(v, v + s, s - 1)`, makes any value a position of the axis.
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
@@ -63,18 +64,11 @@ class FoldBounds(ModulePass):
         %loaded = memref.load %data[%b, %o, %position, %j] : memref<1x2x5x12xi32>
         %element = arith.select %inside, %loaded, %nothing : i32
 
-    Options:
-        clamp: let the nest that copies, or adds, clamp what it reads of the indices after `error` has checked them: an
-            index that another process writes in between then means some position of the axis, and none beyond it.
-            Costs up to a third of a gather in the caches (Zen 5), so it is for shared indices only; off by default.
-
     Raises:
         BoundsError: a constant index is outside, in mode `error`.
     """
 
     name = "fold-bounds"
-
-    clamp: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
@@ -97,7 +91,7 @@ class FoldBounds(ModulePass):
             _check_form(function, resolves, access)
             is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
             if not is_constant or not fold_constant_indices(op, resolves[0]):
-                _Folding(function, resolves, access, clamp=self.clamp).fold()
+                _Folding(function, resolves, access).fold()
 
 
 def _is_counted(resolve: ResolveOp) -> bool:
@@ -168,8 +162,8 @@ def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access
 class _Folding:
     """The resolves of one function, with their facts, and the access that they decide about."""
 
-    def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], access: Access, *, clamp: bool):
-        self.function, self.resolves, self.access, self.clamp = function, resolves, access, clamp
+    def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], access: Access):
+        self.function, self.resolves, self.access = function, resolves, access
         self.facts = [IndexFacts.of(resolve) for resolve in resolves]
         self.mode = resolves[0].bounds.data
 
@@ -196,10 +190,10 @@ class _Folding:
         index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
         if self.mode not in (Bounds.ERROR, Bounds.ZERO):
             return emit.as_index(emit.always_valid(facts, self.mode, index, size)), None
+        if self.mode is Bounds.ERROR:
+            return emit.as_index(emit.checked(facts, index, size)), None
         position = emit.wrapped(facts, index, size)
-        if self.mode is Bounds.ERROR and facts.reaches_past and self.clamp:
-            position = emit.lowered(arith.MinUIOp, position, size)
-        if self.mode is Bounds.ZERO and facts.reaches_past:
+        if facts.reaches_past:
             inside = emit.compare("ult", position, size, "inside")
             if clamp:
                 position = emit.select(inside, position, emit.constant(0, "zero"), "clamped")

@@ -46,8 +46,8 @@ class GroupIndices(ModulePass):
                                               for bag in ends[a]..ends[a + 1]
                                                 out[a] += grad[places[k]]
 
-    Indices that add nothing are placed behind the last position. Each index is read once: another process that writes
-    to it meanwhile cannot make counts and places disagree. The memory is taken before out is cleared, so a call that
+    Indices that add nothing are placed behind the last position. Each index is read once: another thread that writes to
+    it meanwhile cannot make counts and places disagree. The memory is taken before out is cleared, so a call that
     gets none leaves out as it was.
 
     Preconditions: the loop over the indices of a gradient stands in no other, is not tiled or parallel, and no owners

@@ -18,7 +18,7 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.builder import index_constant, named, size_of
 from ...nest.located import builder_at, builder_at_start, made_from
-from ...nest.prefetching import MOST_DISTANCE, check_ranges, later_iteration
+from ...nest.prefetching import MOST_DISTANCE, check_ranges, clone_for_prefetch, later_iteration
 from ...nest.queries import (
     argument_number,
     enclosing_loops,
@@ -59,8 +59,9 @@ class PrefetchIndices(ModulePass):
     In a gradient it prefetches the rows that are added to, and position 0 where nothing is added. In the loop over a
     bag, the last iterations prefetch the first rows of the next bag.
 
-    A prefetch changes no value. It pays where the table misses the caches, and costs elsewhere. Two of them use memory
-    best: one far ahead into L2, which has more outstanding misses than L1, and one nearer into L1.
+    A prefetch changes no value, and may have any address, so positions are not clamped for it. It pays where the table
+    misses the caches, and costs elsewhere. Two of them use memory best: one far ahead into L2, which has more
+    outstanding misses than L1, and one nearer into L1.
 
     before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
         for indices_i in t..end             for indices_i in t..end
@@ -198,7 +199,7 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
         end = _last_end(function, loop, loads)
         later = {loop.induction: later_iteration(options.name, builder, loop, end, options.distance)}
         of_row = [place for place in subscripts if not depends_on(place, innermost)]
-        mapping = clone_slice(slice_of(of_row, loop), builder, later)
+        mapping = clone_for_prefetch(slice_of(of_row, loop), builder, later)
         places = [mapping.get(place, place) for place in subscripts]
         last = named(
             builder,
@@ -304,7 +305,7 @@ def _first_iteration(
     for inner in reversed(around):
         mapping = clone_slice(slice_of([inner.lower], loop), builder, mapping)
         mapping[inner.induction] = mapping.get(inner.lower, inner.lower)
-    return clone_slice(slice_of(places, loop), builder, mapping)
+    return clone_for_prefetch(slice_of(places, loop), builder, mapping)
 
 
 def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None:

@@ -37,12 +37,13 @@ n_outside = sum of for check_indices(i) in 0..n_indices:
   index = indices[0, i]
   yield (index + n_axis) >=u twice
 if n_outside == 0:
+  last = n_axis - 1
   parallel for outer(o) in 0..n_outer:
     for indices(i) in 0..n_indices:
       index = indices[0, i]
-      wrapped = index + (n_axis & (index >> 63))
+      lowered = minui(minui(index + n_axis, index), last)
       for inner(j) in 0..n_inner:
-        out[0, o, i, j] = data[0, o, wrapped, j]
+        out[0, o, i, j] = data[0, o, lowered, j]
 return n_outside
 """
     )

@@ -65,14 +65,13 @@ class Case:
         normal = self.operator.normalized(self.data, self.shape)
         return [self.data[axis] for axis in normal.axes(self.shape)]
 
-    def module(self, check: str, *, clamps: bool = False) -> ModuleOp:
+    def module(self, check: str) -> ModuleOp:
         """Return the scheduled nest with its check."""
         normal = self.operator.normalized(self.data, self.shape)
         gradient = None if self.scale is None else Gradient(self.scale)
         arrays = ArraySpec(self.data, "f4"), ArraySpec(self.shape, self.dtype)
         module = operator_module(normal, *arrays, bounds=Bounds.ERROR, gradient=gradient)
-        nest = NEST.replace("fold-bounds", "fold-bounds{clamp=true}") if clamps else NEST
-        run_passes(module, ",".join(filter(None, [nest, self.schedule, check])), make_context())
+        run_passes(module, ",".join(filter(None, [NEST, self.schedule, check])), make_context())
         verify_module(module)
         return parse_module(str(module))
 
@@ -198,12 +197,6 @@ def test_what_is_checked_on_the_way_to_a_buffer_leaves_out_as_it_was(name):
 def test_what_cannot_be_counted_or_staged_is_rejected(case, passes, message):
     with pytest.raises(ScheduleError, match=message):
         case.module(passes)
-
-
-def test_lists_of_clamped_positions_are_not_counted():
-    case = CASES["lists of scalars"]
-    with pytest.raises(ScheduleError, match="positions are clamped, so each is within the axis; fold bounds without"):
-        case.module("count-listed", clamps=True)
 
 
 @pytest.mark.parametrize("bits", [8, 32])

@@ -58,7 +58,11 @@ WRONG = {
         NEST, "%sign = arith.shrsi %index, %c63", "%sign = arith.subi %index, %index", "an index gives zeros"
     ),
     "wrap dropped after the check": Wrong(
-        NEST, "%wrapped = arith.addi %index_1, %shift", "%wrapped = arith.ori %index_1, %index_1", OUTSIDE, "error"
+        NEST,
+        "%wrapped = arith.minui %shifted_1, %index_1",
+        "%wrapped = arith.ori %index_1, %index_1",
+        OTHER_POSITION,
+        "error",
     ),
     "clamp dropped": Wrong(
         NEST, "%lowered = arith.minsi %index, %last", "%lowered = arith.ori %index, %index", OUTSIDE, "clip"

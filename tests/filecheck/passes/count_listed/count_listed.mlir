@@ -7,10 +7,11 @@
 // CHECK: %[[TOTAL:.*]] = gather.loop parallel owners(%first) = %{{.*}} sum
 // CHECK: %[[TILES:.*]] = gather.loop ordered indices_o(%i_o) = %{{.*}} sum
 // CHECK: gather.loop ordered compact_indices_i
+// CHECK-NOT: arith.minui %wrapped
 // CHECK: %owned = arith.cmpi ult, %offset, %part : index
 // CHECK: %within = arith.cmpi ult, %position{{.*}}, %size : i64
 // CHECK-NEXT: %owned_within = arith.andi %owned, %within : i1
-// CHECK-NEXT: %one = arith.extui %owned_within : i1 to i64
+// CHECK-NEXT: %one{{.*}} = arith.extui %owned_within : i1 to i64
 // CHECK: %n_listed_2 = memref.load %count
 // CHECK: gather.loop ordered indices_i
 // CHECK: gather.accumulate

@@ -1,10 +1,10 @@
-// RUN: gathernest-opt %s -p "normalize-gather,erase-element-type,bufferize-gather,collapse-dims,lower-gather-to-nest,fold-bounds{clamp=true}" --split-input-file
+// RUN: gathernest-opt %s -p "normalize-gather,erase-element-type,bufferize-gather,collapse-dims,lower-gather-to-nest,fold-bounds" --split-input-file
 
-// What was checked is clamped where it is read again: one unsigned minimum behind the wrap.
+// What was checked is clamped where it is read again: one unsigned minimum behind that of the wrap.
 // CHECK: gather.loop check_batch
 // CHECK-NOT: arith.minui
 // CHECK: scf.if %all_inside
-// CHECK: %wrapped{{.*}} = arith.addi
+// CHECK: %wrapped{{.*}} = arith.minui %shifted{{.*}}, %index
 // CHECK: %last = arith.subi %size{{.*}}, %one : i64
 // CHECK-NEXT: %lowered = arith.minui %wrapped{{.*}}, %last : i64
 // CHECK-NEXT: %position = arith.index_cast %lowered : i64 to index

@@ -3,8 +3,9 @@
 // Nothing changes but the mark.
 // CHECK: gather.loop indices(
 // CHECK: memref.load %indices
-// CHECK: arith.shrsi
 // CHECK: arith.addi
+// CHECK: arith.minui
+// CHECK: arith.minui
 // CHECK: memref.load %data
 // CHECK: %elements = vector.from_elements %{{.*}} {gathered} : vector<4xi32>
 // CHECK: gather.loop indices_rest
