@@ -4,12 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
+TEST_STAMP := $(VENV)/.installed-test
 DEV_STAMP := $(VENV)/.installed-dev
 
 # Tests of the pages, their examples and the package are a part of `make check`.
 PAGE_TESTS := tests/docs tests/packaging
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
+.PHONY: demo test test-all mutants fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons clean help
 
 help:  ## list the targets
@@ -18,18 +20,22 @@ help:  ## list the targets
 demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checked against NumPy
 	$(BIN)/gathernest demo
 
-test: $(DEV_STAMP)  ## set up and run the tests on two processes
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(PAGE_TESTS))
+test: $(TEST_STAMP)  ## set up and run the tests on two processes: minutes; tests/selection.py says what is left out
+	$(PYTEST) $(addprefix --ignore=,$(PAGE_TESTS))
 
-test-all: $(DEV_STAMP)  ## run every test, also those that take long
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+test-all: $(DEV_STAMP)  ## run every test, with every combination of its parameters
+	$(PYTEST) --all $(addprefix --ignore=,$(PAGE_TESTS))
+
+mutants: $(DEV_STAMP)  ## measure which share of a sample of small errors in the source the tests find; takes an hour
+	$(BIN)/pip install -q --disable-pip-version-check ".[mutants]"
+	$(BIN)/python tests/mutation/mutants.py
 
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
-	GATHERNEST_TEST_MORE=20 $(BIN)/pytest -q -n 2 tests/oracles
+	GATHERNEST_TEST_EXAMPLES=20 $(PYTEST) --all tests/oracles
 
 check: $(DEV_STAMP) lint docs static site  ## everything CI checks beside the tests
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n 2 --dist loadfile $(PAGE_TESTS)
+	$(PYTEST) --all $(PAGE_TESTS)
 	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
 	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
 
@@ -107,6 +113,11 @@ $(RUN_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
 	touch $@
 
-$(DEV_STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+# Modules are compiled when they are first imported, and not all of them by pip, which takes longer than the download.
+$(TEST_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e ".[test]"
 	touch $@ $(RUN_STAMP)
+
+$(DEV_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e ".[dev]"
+	touch $@ $(RUN_STAMP) $(TEST_STAMP)

@@ -1,4 +1,4 @@
-"""Shared by every test: a cache folder of the test run, the garbage collector, and `--update-golden`."""
+"""Shared by every test: a cache folder of the test run, the choice of tests, the garbage collector, and the options."""
 
 import gc
 import os
@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from .selection import select
+
 if list((Path(os.environ.get("GATHERNEST_CACHE_DIR", os.devnull)) / "machines").glob("*.json")):
     raise pytest.UsageError("GATHERNEST_CACHE_DIR has a calibration, and tests expect built-in schedules; unset it")
 if "GATHERNEST_CACHE_DIR" not in os.environ:
     os.environ["GATHERNEST_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"gathernest-tests-{os.getuid()}")
+
+# Schedules are chosen for one machine, so that a test sees the same kernels everywhere.
+os.environ.setdefault("GATHERNEST_MACHINE", "zen4")
 
 # Some images set it; then each process that tests start would compile what it imports of ours: 0.2 s of 2 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -20,16 +25,24 @@ sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run every test with every combination of its parameters")
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if config.getoption("--all") else "0.3")
     if config.getoption("--update-golden") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--update-golden writes files that several tests share; run it without -n")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the folder of the longest file, so that no process is left with it when the other has ended."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `--all` runs, unless tests were named; begin with the folder of the longest file."""
+    runs_all = config.getoption("--all") or config.getoption("--update-golden")
+    if not runs_all and not any("::" in argument for argument in config.args):
+        chosen = select(items)
+        kept = set(map(id, chosen))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+        items[:] = chosen
     items.sort(key=lambda item: "upstream" not in item.path.parts)
 
 
@@ -73,6 +86,18 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         return path
 
     return add
+
+
+@pytest.fixture(scope="session")
+def repeats() -> Callable[[int], int]:
+    """Return a function from how often `make test-all` repeats something to how often this run does."""
+    return lambda count: max(1, round(count * float(os.environ["GATHERNEST_TEST_EXAMPLES"])))
+
+
+@pytest.fixture
+def unnamed_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose schedules for the machine that runs the test, by its records and its calibration where it has some."""
+    monkeypatch.delenv("GATHERNEST_MACHINE")
 
 
 @pytest.fixture

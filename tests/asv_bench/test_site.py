@@ -4,8 +4,9 @@ import importlib.util
 import shutil
 from pathlib import Path
 
-import asv
 import pytest
+
+asv = pytest.importorskip("asv")
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("make_offline", ROOT / "asv_bench" / "site" / "make_offline.py")

@@ -57,6 +57,7 @@ def test_operator_rejects_an_index_outside(version, index):
         gn.ops[version](np.arange(10), [0, index])
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", ["gather_0", "gather_1", "gather_2d_indices", "gather_negative_indices"])
 def test_operator_gives_the_outputs_of_the_node_tests(suite, name):
     case = suite.node_cases[f"test_{name}"]

@@ -9,7 +9,7 @@ import gathernest as gn
 
 jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
 
-CASES = 20 * int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+CASES = round(20 * float(os.environ["GATHERNEST_TEST_EXAMPLES"]))
 
 
 def outcome(call) -> object:

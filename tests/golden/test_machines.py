@@ -50,6 +50,7 @@ def schedule(plan: Plan) -> None:
     module.verify()
 
 
+@pytest.mark.thorough
 def test_schedules_on_every_built_in_machine_legal(monkeypatch: pytest.MonkeyPatch) -> None:
     known = plans_on("zen4", monkeypatch).keys()
     seen: dict[str, Plan] = {}

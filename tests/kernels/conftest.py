@@ -137,7 +137,7 @@ def timed(monkeypatch) -> Callable[[dict[str, float]], list[list[str]]]:
 
 
 @pytest.fixture
-def own_records(tmp_path):
+def own_records(tmp_path, unnamed_machine):
     """Keep records in a file of the test's own; kernels are those of the test run."""
     gn.knobs.tuning = tmp_path / "records.json"
     RUNTIME.forget()

@@ -131,6 +131,7 @@ def test_maximum_leaves_indices_outside_out():
     assert got.tobytes() == np.stack([np.maximum(*-np.abs(DATA[3:5])), np.zeros(24, np.float32)]).tobytes()
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
 def test_narrow_floats_are_added_in_float32_and_rounded_once(dtype, reduce):
@@ -179,6 +180,7 @@ def test_gradient_of_weights_without_bags_or_rows_is_zero(count, rows, length):
     assert not got.any()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_quantised_rows_have_a_scale_and_a_bias(dtype):
     data = np.random.default_rng(10).integers(0, 256, DATA.shape, np.uint8).view(dtype)
@@ -343,6 +345,7 @@ def test_steps_of_a_mean_divide_the_sum_by_what_is_in_it():
         assert any(said in one.note for one in steps), [one.note for one in steps]
 
 
+@pytest.mark.thorough
 def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that_it_writes(known_ceilings):
     data, bags = DATA.repeat(4, axis=1).copy(), np.arange(60).reshape(20, 3) % 50
     kernel = gn.compile("gather_reduce", data, bags)

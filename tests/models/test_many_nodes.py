@@ -101,6 +101,7 @@ def steps_of(call: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("kind", [chain, fan, sizes, constants_and_shapes, picked_twice, weights_of_one_name])
 def test_work_of_a_load_grows_with_the_nodes(load, make, kind):
     steps = []

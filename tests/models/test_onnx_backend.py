@@ -50,6 +50,7 @@ def same(got, wanted):
     return (got.shape, got.dtype, got.tobytes()) == (wanted.shape, wanted.dtype, wanted.tobytes())
 
 
+@pytest.mark.thorough
 def test_every_gather_of_the_suite_gives_its_bytes(cases):
     ran = []
     for case in single(cases, GATHERS):

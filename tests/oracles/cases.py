@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from gathernest.kernels.runtime.array_checks import index_array
 
-# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=(Phase.explicit, Phase.generate))
+# The share of a test's examples that this run draws: 1 by `make test-all`, more by `make fuzz`, which draws other ones.
+EXAMPLE_RATIO = float(os.environ["GATHERNEST_TEST_EXAMPLES"])
+EXACT = settings(deadline=None, derandomize=EXAMPLE_RATIO <= 1, database=None, phases=(Phase.explicit, Phase.generate))
+
+
+def examples(count: int) -> int:
+    """Return how many of `count` examples this run draws."""
+    return max(1, round(count * EXAMPLE_RATIO))
+
 
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")

@@ -14,9 +14,9 @@ import gathernest as gn
 from gathernest.lowering.schedule.machine_model import MachineModel
 
 from . import cases
-from .cases import MORE
+from .cases import examples
 
-EXACT = settings(cases.EXACT, max_examples=7 * MORE)
+EXACT = settings(cases.EXACT, max_examples=examples(7))
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 ROLES = ("batch", "outer", "indices", "inner")
@@ -47,6 +47,7 @@ def check(oracle, case, schedule: gn.Schedule | None = None) -> None:
     assert oracle.agrees(case, wanted, run(case, schedule), gn.BoundsError), case
 
 
+@pytest.mark.draw(16)
 @pytest.mark.parametrize(("index_dtype", "bounds", "dtype", "roles"), MODE_CASES)
 @settings(EXACT)
 @given(data=st.data())
@@ -66,7 +67,7 @@ def test_kernel_equals_the_reference_on_an_axis_that_the_index_dtype_cannot_leav
     check(oracle, case, gn.Schedule())
 
 
-@settings(EXACT, max_examples=3 * MORE)
+@settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):
     case = oracle.case_of_roles(data.draw, ROLES, dtype=element_dtype, index_dtype="int64", bounds="zero")
@@ -94,6 +95,7 @@ LARGE = {
 }
 
 
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("bounds", ["error", "zero"])
 @pytest.mark.parametrize("name", LARGE)
 def test_kernel_equals_the_reference_with_the_schedule_chosen_for_its_sizes(oracle, name, bounds):
@@ -104,6 +106,7 @@ def test_kernel_equals_the_reference_with_the_schedule_chosen_for_its_sizes(orac
     check(oracle, oracle.make(oracle.fill(shape, np.dtype("u4")), indices, axis, batch_dims, bounds))
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("name", LARGE)
 def test_kernel_rejects_one_bad_index_anywhere_and_leaves_out_untouched(oracle, name):
     shape, indices_shape, axis, batch_dims = LARGE[name]
@@ -145,6 +148,7 @@ VIEWS = [
 ]
 
 
+@pytest.mark.draw(7)
 @pytest.mark.parametrize(("data_layout", "indices_layout", "out_layout"), VIEWS)
 def test_kernel_reads_and_writes_views_in_place(oracle, data_layout, indices_layout, out_layout):
     shape, indices_shape = (2, 3, 4, 5, 2), (2, 3, 2)

@@ -3,8 +3,6 @@
 The tasks run the slow reference instead of compiled kernels, so that every case costs milliseconds.
 """
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,6 +14,9 @@ from gathernest.ir.errors import BoundsError
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.chunks import chunked, chunked_gradient, sums
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
 
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 OPERATORS = ("gather", "gather_nd", "gather_elements")
@@ -53,6 +54,7 @@ def cut(draw, array: np.ndarray) -> da.Array:
     return da.from_array(array, chunks=tuple(sizes))
 
 
+@pytest.mark.draw(8)
 @pytest.mark.parametrize("kind", ["data", "indices", "both"])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("operator", OPERATORS)

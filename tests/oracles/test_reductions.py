@@ -24,7 +24,7 @@ from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 
-from .cases import EXACT, MORE
+from .cases import EXACT, examples
 
 TILED_ROWS = "tile-loops{loops=inner sizes=8},interchange-loops{order=inner_o,bag,inner_i},vectorize-inner{lanes=4}"
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "c8", "i1", "i8", "u2")))
@@ -106,6 +106,7 @@ def test_every_stage_gives_the_sums(oracle, bounds, schedule):
 
 
 # Of the modes, "zero" alone changes how many rows a mean is divided by.
+@pytest.mark.draw(4)
 @pytest.mark.parametrize(("dtype", "bounds"), [*(("f4", mode) for mode in Bounds), ("f8", Bounds.ZERO)])
 @pytest.mark.parametrize("schedule", ["", IN_REGISTERS, TILED_ROWS], ids=["plain", "registers", "tiled"])
 def test_every_stage_and_the_kernel_give_the_means(oracle, bounds, dtype, schedule):
@@ -120,6 +121,7 @@ def test_every_stage_and_the_kernel_give_the_means(oracle, bounds, dtype, schedu
     assert got.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("operator", "one_by_one", "bounds"),
     [
@@ -166,6 +168,7 @@ def test_streamed_sums_have_the_same_bytes_wherever_out_begins(oracle, operator,
         assert (room[:first] == 7).all() and (room[first + wanted.nbytes :] == 7).all()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(("dtype", "wide"), [("f4", "f4"), ("f8", "f8"), ("u1", "f4")])
 def test_streamed_weighted_sums_have_the_same_bytes(oracle, dtype, wide):
     data = (numbers((6, 24), np.dtype("f8")) * 20 % 200).astype(dtype)
@@ -226,6 +229,7 @@ def weighted_one_by_one(data: np.ndarray, places: np.ndarray, dtype: str) -> np.
 WEIGHED = [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), (ml_dtypes.bfloat16, "f4"), ("i1", "f4"), ("u1", "f4")]
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize(("dtype", "wide"), WEIGHED, ids=str)
 @pytest.mark.parametrize("operator", [WEIGHTED, WEIGHTED_MEAN], ids=["sum", "mean"])
 def test_every_stage_and_the_kernel_give_the_weighted_sums_and_means(oracle, dtype, wide, operator):
@@ -239,6 +243,7 @@ def test_every_stage_and_the_kernel_give_the_weighted_sums_and_means(oracle, dty
     check_stages(oracle, operator, data, places, Bounds.ZERO, wanted)
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(("dtype", "wide"), WEIGHED, ids=str)
 def test_long_weighted_rows_are_summed_in_pieces_that_registers_hold(oracle, dtype, wide):
     data = (numbers((6, 300), np.dtype("f8")) * 20 % 200).astype(dtype)
@@ -253,6 +258,7 @@ def test_long_weighted_rows_are_summed_in_pieces_that_registers_hold(oracle, dty
     assert got.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("columns", [257, 300, 512, 4096])
 def test_rows_of_every_length_are_multiplied_by_weights_and_scales(columns):
     rng = np.random.default_rng(1)
@@ -293,7 +299,7 @@ def test_compiled_maxima_are_those_of_the_loop(dtype, width):
     assert got.tobytes() == largest_one_by_one(data, indices, Bounds.ZERO).tobytes()
 
 
-@settings(EXACT, max_examples=2 * MORE)
+@settings(EXACT, max_examples=examples(2))
 @given(data=st.data())
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_compiled_reduction_gives_the_sums_of_every_dtype(dtype, data):

@@ -27,7 +27,7 @@ from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-from .cases import EXACT, MORE
+from .cases import EXACT, examples
 
 # The passes of a schedule of a gather, and the fields that ask for them.
 OF_GRADIENTS = {
@@ -222,7 +222,7 @@ def draw_case(draw, oracle, wanted: str | None = None):
 
 
 @pytest.mark.parametrize("wanted", FIELDS)
-@settings(EXACT, max_examples=3 * MORE)
+@settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_a_legal_step_changes_no_byte_at_any_stage(oracle, wanted, data):
     case = draw_case(data.draw, oracle, wanted)
@@ -231,7 +231,7 @@ def test_a_legal_step_changes_no_byte_at_any_stage(oracle, wanted, data):
     check_scheduled_stages(oracle, case, schedule, data.draw(st.integers(0, 9)))
 
 
-@settings(EXACT, max_examples=10 * MORE)
+@settings(EXACT, max_examples=examples(10))
 @given(data=st.data())
 def test_legal_steps_change_no_byte_whatever_is_gathered(oracle, data):
     case = draw_case(data.draw, oracle)
@@ -241,7 +241,7 @@ def test_legal_steps_change_no_byte_whatever_is_gathered(oracle, data):
 @pytest.mark.parametrize(
     "wanted", [None, "parallelize-loops", "hoist-indices", "gather-lanes", "prefetch-indices", "stream-stores"]
 )
-@settings(EXACT, max_examples=2 * MORE)
+@settings(EXACT, max_examples=examples(2))
 @given(data=st.data())
 def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(oracle, wanted, data):
     with pytest.MonkeyPatch.context() as patch:
@@ -255,7 +255,7 @@ def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(o
                 raise
 
 
-@settings(EXACT, max_examples=12 * MORE)
+@settings(EXACT, max_examples=examples(12))
 @given(data=st.data())
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
@@ -286,7 +286,7 @@ def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
     check_scheduled_stages(oracle, case, schedule, seed=1)
 
 
-@settings(EXACT, max_examples=8 * MORE)
+@settings(EXACT, max_examples=examples(8))
 @given(data=st.data())
 def test_a_schedule_prints_as_what_it_parses_from(oracle, data):
     case = oracle.staged_case(data.draw, most=8)

@@ -16,7 +16,7 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.registry import PIPELINES
 
-from .cases import EXACT, MORE
+from .cases import EXACT, examples
 
 # The stage that looks at an index only in the loops that copy: at none where there is nothing to copy.
 RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"
@@ -50,7 +50,7 @@ def check_every_stage(oracle, case, stages) -> None:
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 
 
-@settings(EXACT, max_examples=12 * MORE)
+@settings(EXACT, max_examples=examples(12))
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_gives_the_reference_result(oracle, operator, data):
@@ -59,7 +59,7 @@ def test_every_stage_gives_the_reference_result(oracle, operator, data):
     check_every_stage(oracle, case, oracle.stages_with_modules(make_plan(problem_of(case)), number))
 
 
-@settings(EXACT, max_examples=7 * MORE)
+@settings(EXACT, max_examples=examples(7))
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, operator, data):
@@ -71,7 +71,7 @@ def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, o
     check_every_stage(oracle, case, oracle.read_some(module, PIPELINES["static"], data.draw(st.integers(0, 3))))
 
 
-@settings(EXACT, max_examples=3 * MORE)
+@settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_rejects_what_the_reference_rejects(oracle, operator, data):

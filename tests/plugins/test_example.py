@@ -108,6 +108,7 @@ def run(tmp_path_factory):
     return run
 
 
+@pytest.mark.thorough
 def test_it_works_in_all_places_and_nowhere_without_it(run):
     def said(script: str, *, installed: bool) -> dict:
         return json.loads(run("-c", f"{SET_UP}{script}\nprint(json.dumps(said))", installed=installed))
@@ -136,6 +137,7 @@ def test_it_works_in_all_places_and_nowhere_without_it(run):
     assert said(CACHED, installed=True) == {"modules": []}
 
 
+@pytest.mark.thorough
 def test_bisect_names_it_where_it_is_wrong(run, tmp_path):
     found = json.loads(run("-c", f"{SET_UP}{BISECTED}\nprint(json.dumps(said))", installed=True))
     assert found["right"]
@@ -153,10 +155,12 @@ def test_the_command_line_lists_it(run):
     assert line in run(*words, installed=True).splitlines()
 
 
+@pytest.mark.thorough
 def test_the_program_of_its_page_runs(run):
     (program,) = re.findall(r"```python\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
     assert "gather.loop ordered " in run("-c", program, installed=True)
 
 
+@pytest.mark.thorough
 def test_its_own_tests_pass(run):
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "source/tests", installed=True)

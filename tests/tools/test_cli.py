@@ -171,6 +171,7 @@ def test_closed_pipe_ends_quietly_with_141():
         assert process.wait() == 141
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("closed", ["show", "opt"])
 def test_closed_standard_output_is_no_crash(closed, tmp_path):
     file = tmp_path / "empty.mlir"
@@ -185,6 +186,7 @@ def test_closed_standard_output_is_no_crash(closed, tmp_path):
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_closed_standard_input_is_one_line():
     command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "gathernest.tools.cli", "exec", "-"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -194,6 +196,7 @@ def test_closed_standard_input_is_one_line():
     )
 
 
+@pytest.mark.draw(3)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(

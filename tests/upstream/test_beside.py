@@ -20,6 +20,8 @@ from gathernest.tools.commands import show
 from gathernest.tools.console.terminal import Parser
 from gathernest.tools.console.upstream_text import columns
 
+pytestmark = pytest.mark.thorough
+
 ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

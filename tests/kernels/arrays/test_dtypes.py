@@ -56,6 +56,7 @@ def test_every_dtype_gives_zero_bytes_for_an_index_outside(dtype):
     assert got.tobytes() == take_bytes(data, [1]) + bytes(2 * dtype.itemsize)
 
 
+@pytest.mark.draw(20)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_has_a_type_in_the_ir(dtype):
     dtype = np.dtype(dtype)

@@ -5,8 +5,6 @@ import os
 import pickle
 from pathlib import Path
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 
@@ -114,6 +112,7 @@ def test_a_file_of_indices_is_read_where_the_result_needs_it(file):
 @pytest.mark.parametrize("name", CALLS)
 def test_dask_indices_into_a_file_read_the_rows_they_need(big, name):
     function, indices, _ = CALLS[name]
+    dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
     lazy = da.from_array(indices, chunks=2)
     with dask.config.set(scheduler="sync"):
         function(np.zeros((4, COLUMNS), np.float32), lazy % 2).compute()  # compiles

@@ -20,6 +20,7 @@ def test_what_is_usual_is_the_median_of_the_passes():
     assert calibration.usual_times({"memory": probe}) == {"memory": 8.0}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("other_cores", [0.0, 1.0], ids=["quiet", "busy"])
 def test_every_measured_field_is_one_of_a_model_and_positive(monkeypatch, other_cores):
     monkeypatch.setattr(calibration, "OtherLoad", lambda: SimpleNamespace(cores=lambda: other_cores))

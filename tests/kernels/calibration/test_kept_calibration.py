@@ -27,7 +27,7 @@ def made_up(**changed) -> Calibration:
 
 
 @pytest.fixture(autouse=True)
-def own_folder(cache_dir):
+def own_folder(cache_dir, unnamed_machine):
     forget_calibration()
     yield
     forget_calibration()

@@ -18,6 +18,7 @@ def workplace(monkeypatch: pytest.MonkeyPatch) -> Workplace:
     return Workplace.of(8 * probes.READ_ELEMENTS * probes.LINE_BYTES, warmed_bytes=0)
 
 
+@pytest.mark.thorough
 def test_probes_of_the_same_places_go_on_where_the_one_before_has_ended(workplace, monkeypatch):
     windows: list[tuple[int, ...]] = []
     monkeypatch.setattr(probes.LoopCall, "__call__", lambda call: windows.append(next(call.windows)))

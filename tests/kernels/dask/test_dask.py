@@ -2,13 +2,14 @@
 
 import pickle
 
-import dask
-import dask.array as da
 import ml_dtypes
 import numpy as np
 import pytest
 
 import gathernest as gn
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
 
 DATA = np.arange(120).reshape(6, 5, 4)
 INDICES = np.array([[5, 0, -1], [2, 2, -6]])

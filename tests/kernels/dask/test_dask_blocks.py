@@ -1,11 +1,12 @@
 """Blocks that are another array than dask was told of: one error, and nothing is read beyond them."""
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 
 import gathernest as gn
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
 
 TABLE = np.arange(24.0).reshape(6, 4)
 ROWS = np.array([1, 5])

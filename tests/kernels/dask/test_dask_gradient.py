@@ -1,13 +1,14 @@
 """Gradients of dask arrays: sums by chunk, then a tree that the chunks alone decide, wherever its tasks run."""
 
-import dask
-import dask.array as da
 import ml_dtypes
 import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.kernels.chunks.dask_gradient import FAN_IN
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
 
 RNG = np.random.default_rng(0)
 GRAD = RNG.standard_normal((90, 3)).astype(np.float32)

@@ -2,14 +2,15 @@
 
 import tracemalloc
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.kernels.chunks import sums
 from gathernest.kernels.reduction import chunked_bags
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((23, 4)).astype(np.float32)

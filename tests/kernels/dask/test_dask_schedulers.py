@@ -4,13 +4,15 @@ import os
 import signal
 import tracemalloc
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import gathernest as gn
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+Client = pytest.importorskip("distributed").Client
+LocalCluster = pytest.importorskip("distributed").LocalCluster
 
 DATA = np.arange(4000.0).reshape(100, 40)
 INDICES = np.random.default_rng(0).integers(-100, 100, (6, 50))
@@ -36,6 +38,7 @@ def scheduler(request):
             yield request.param
 
 
+@pytest.mark.draw(1)
 def test_gathers_run_there_and_give_the_same(scheduler):
     data = da.from_array(DATA, chunks=(30, 25))
     indices = da.from_array(INDICES, chunks=(3, 50))
@@ -49,6 +52,7 @@ def test_gathers_run_there_and_give_the_same(scheduler):
     assert elements.tobytes() == np.take_along_axis(DATA, INDICES[:, :40] % 100, 0).tobytes()
 
 
+@pytest.mark.draw(1)
 def test_an_error_comes_back_from_there(scheduler):
     indices = INDICES.copy()
     indices[4, 7] = 100
@@ -90,6 +94,7 @@ def test_a_worker_that_dies_in_the_middle_changes_no_byte(operator):
         assert future.result(timeout=120).tobytes() == wanted.tobytes()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", ["known", "of dask"])
 def test_a_gather_needs_no_more_than_its_result_and_three_blocks_a_thread(kind, threads):

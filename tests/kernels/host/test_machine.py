@@ -209,7 +209,7 @@ def test_a_repeated_call_is_planned_for_the_machine_that_is_set_meanwhile(monkey
     assert list(dict.fromkeys(names)) == ["zen3", "avx2"] and names.count("zen3") == names.count("avx2")
 
 
-def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(monkeypatch):
+def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(monkeypatch, unnamed_machine):
     asked = []
     monkeypatch.setattr(select_schedule, "tuned_schedules", asked.append)
     with knobs.scope(machine="zen3"):

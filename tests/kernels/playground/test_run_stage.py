@@ -20,6 +20,7 @@ INDICES = np.array([[1, -1], [3, 0]])
 SCHEDULE = "tile-loops{loops=indices sizes=3},vectorize-inner{lanes=4}"
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("schedule", ["", SCHEDULE])
 @pytest.mark.parametrize(
     ("axis", "bounds"), [(0, "error"), (1, "zero"), (1, "clip"), (0, "wrap")], ids=["error", "zero", "clip", "wrap"]
@@ -39,6 +40,7 @@ def test_every_level_is_compiled(stage):
     assert got.tobytes() == gn.gather(DATA, INDICES).tobytes()
 
 
+@pytest.mark.thorough
 def test_every_stage_of_a_gradient_gives_its_bytes():
     grad, indices = np.arange(12, dtype=np.float64).reshape(3, 4), np.array([4, 1, 4])
     wanted = gn.gather_grad(grad, indices, (5, 4), scale=0.5)

@@ -11,6 +11,8 @@ from gathernest.lowering.provenance.trace import Line
 
 from .browser import browser, check_silent
 
+pytestmark = pytest.mark.thorough
+
 LIT = """(word) => [...document.querySelectorAll(`.l.${word}`)].map((line) => line.id)"""
 
 

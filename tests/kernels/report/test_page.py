@@ -198,6 +198,7 @@ def test_text_is_coloured_and_stays_the_same(kind, line, wanted):
     assert ["".join(Page(each).texts) for each in found] == texts
 
 
+@pytest.mark.thorough
 def test_a_large_report_loses_its_colours_then_its_last_gathers(section, trace, monkeypatch):
     level = trace.levels[4]
     many = dataclasses.replace(level, lines=(Line("  %a = load i64, ptr %b, align 8", (1,)),) * 300)
@@ -234,6 +235,7 @@ def test_without_its_packages_there_is_one_clear_error(monkeypatch):
         kernel.report()
 
 
+@pytest.mark.thorough
 def test_the_report_of_a_kernel_is_under_the_bound_and_maps_its_hot_loops():
     text = gn.compile("gather", "100x64xf32", "10xi64").report(timing=False)
     page_ = Page(text)

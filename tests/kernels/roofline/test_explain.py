@@ -153,6 +153,7 @@ def test_reasons_are_printed_and_the_prediction_of_the_model_that_chooses():
     assert any(line.startswith("predicted") for line in found.sections()["The time"])
 
 
+@pytest.mark.thorough
 def test_what_is_explained_is_the_kernel_that_is_timed_of_calls_with_out(known_ceilings):
     kernel = gn.compile("gather", "4000xf32", "200000xi64")
     found = kernel.explain(rounds=1)

@@ -65,6 +65,7 @@ def test_interpreter_runs_the_edited_stage(dump, kernel):
         assert (gathered(dump) == 2 * WANTED).all()
 
 
+@pytest.mark.thorough
 def test_kernel_of_an_edited_stage_is_never_served_without_it(dump, kernel, forget, python):
     edit(kernel / NEST)
     code = """

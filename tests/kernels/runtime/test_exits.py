@@ -122,9 +122,9 @@ def test_a_process_ends_well_when(python, name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXITS)
-def test_fifty_processes_end_well_when(python, name):
-    """The daemon threads are at another step at the end of each process."""
+def test_many_processes_end_well_when(python, repeats, name):
+    """The daemon threads are at another step at the end of each process; 500 end with GATHERNEST_TEST_EXAMPLES=10."""
     code = textwrap.dedent(SETUP + EXITS[name])
-    delays = [number * 0.003 for number in range(50)]
+    delays = [number * 0.003 for number in range(repeats(5))]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda delay: python(f"{code}\nimport time; time.sleep({delay})", NUMBA_NUM_THREADS="2"), delays))

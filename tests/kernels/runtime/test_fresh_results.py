@@ -162,6 +162,7 @@ def test_indices_that_are_sorted_are_not_staged():
     assert choose_check(nest, sorts, machine, is_fresh=False, is_gradient=True) is None
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("check", ["fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"])
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max", "gather_grad"])

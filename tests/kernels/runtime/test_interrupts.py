@@ -60,10 +60,11 @@ def test_a_call_works_after_one_that_was_interrupted_while_it_imported(python, n
 
 
 @pytest.mark.thorough
-def test_a_call_works_after_one_that_was_interrupted_at_any_moment(python):
+def test_a_call_works_after_one_that_was_interrupted_at_any_moment(python, repeats):
+    """200 calls are interrupted with GATHERNEST_TEST_EXAMPLES=10."""
     draw = random.Random(0)
-    delays = [draw.uniform(0.05, 1.5) for _ in range(200)]
+    delays = [draw.uniform(0.05, 1.5) for _ in range(repeats(20))]
     with ThreadPoolExecutor(2) as pool:
         got = list(pool.map(lambda delay: python(CODE + AFTER_A_DELAY.replace("DELAY", str(delay))), delays))
     assert {text.splitlines()[-1] for text in got} == {"right"}
-    assert sum(text != "right\n" for text in got) >= 50
+    assert sum(text != "right\n" for text in got) > 0

@@ -153,6 +153,7 @@ def test_affinity_that_changes_after_the_import_is_kept_to(kernel):
     assert kernel.parallel == [True, False, True]
 
 
+@pytest.mark.thorough
 def test_threads_are_not_started_where_one_is_enough(python):
     code = """
     import os, numpy as np, gathernest as gn

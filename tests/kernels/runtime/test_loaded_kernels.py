@@ -70,6 +70,7 @@ def test_machine_code_is_not_freed_while_threads_run_it(few_loaded):
     assert not wrong
 
 
+@pytest.mark.thorough
 def test_compiling_and_loading_leave_little_memory_behind(python):
     code = """
         import gc, numpy as np, gathernest as gn
@@ -94,6 +95,7 @@ def test_compiling_and_loading_leave_little_memory_behind(python):
     assert float(python(code)) < 300  # of 1400 that Numba's engine kept of each
 
 
+@pytest.mark.thorough
 def test_calls_are_forgotten_while_threads_look_them_up(python):
     code = """
         import sys, threading, time

@@ -96,11 +96,13 @@ print("failed")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_check_without_memory_for_positions_is_an_error_that_leaves_out_as_it_was(python):
     assert python(FROM_THE_SYSTEM + OF_A_CHECK).strip() == "failed"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_sort_without_memory_is_an_error_that_leaves_out_and_memory_as_they_were(python):
     assert python(FROM_THE_SYSTEM + CODE).strip() == "failed"

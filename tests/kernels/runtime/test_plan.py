@@ -49,6 +49,7 @@ def code_of(plan: Plan) -> str:
     return "\n".join(line for line in lines if not line.startswith("#"))
 
 
+@pytest.mark.thorough
 def test_problems_of_one_key_give_the_same_code_byte_for_byte():
     rng = random.Random(0)
     plans = defaultdict(list)
@@ -62,6 +63,7 @@ def test_problems_of_one_key_give_the_same_code_byte_for_byte():
         assert len({code_of(plan) for plan in group[:3]}) == 1, group[0].key
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_views_of_a_plan_are_those_its_ir_asks_for(seed):
     rng = random.Random(seed)

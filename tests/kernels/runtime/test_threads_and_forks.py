@@ -151,6 +151,7 @@ def test_a_fork_while_threads_gather_gathers_in_the_child(python):
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "[0, 0, 0, 0, 0]"
 
 
+@pytest.mark.thorough
 def test_a_fork_while_a_thread_compiles_compiles_in_the_child(python):
     code = """
     import signal
@@ -198,6 +199,7 @@ def test_members_have_stacks_of_their_own_size_whatever_the_limit_is(python):
     assert python(SETUP + code, NUMBA_NUM_THREADS="2", OMP_NUM_THREADS="").strip() == "True"
 
 
+@pytest.mark.thorough
 def test_a_thread_of_the_smallest_stack_gathers_what_has_yet_to_be_compiled(python):
     code = """
     gn.gather
@@ -251,6 +253,7 @@ def test_a_fork_that_waits_while_a_module_with_hooks_is_imported_says_nothing(py
     assert python(code).strip() == "True [] 0"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("always_compile", ["0", "1"])
 def test_a_fork_at_any_moment_of_a_first_gather_leaves_both_processes_whole(python, always_compile):
     code = """

@@ -69,6 +69,7 @@ def read_for(problem, indices: np.ndarray, element: tuple[int, ...]) -> list[tup
     return [tuple(int(part) for part in np.unravel_index(number - 1, numbers.shape))] if number else []
 
 
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("name", GATHERS)
 def test_each_stage_has_the_source_and_the_value_of_the_reference(name, bounds):

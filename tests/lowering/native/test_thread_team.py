@@ -73,6 +73,7 @@ def test_every_tile_is_done_once_and_results_are_summed(team, members, tiles):
         assert counts[:tiles].tolist() == [round_] * tiles
 
 
+@pytest.mark.thorough
 def test_no_tile_is_lost_or_done_twice_over_many_launches_and_rests(team):
     counts, rng = np.zeros(64, np.int64), np.random.default_rng(0)
     expected = np.zeros(64, np.int64)

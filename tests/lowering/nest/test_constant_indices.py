@@ -35,6 +35,7 @@ def run_compiled(module, data, out):
     return gather(data.ctypes.data, out.ctypes.data, 0)
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("bounds", list(Bounds))
 @pytest.mark.parametrize("dtype", [np.int8, np.int64])
 def test_every_stage_and_the_kernel_give_the_bytes_of_the_reference(bounds, dtype):

@@ -37,6 +37,7 @@ def taken(size: int) -> tuple[int, int]:
     return address, length
 
 
+@pytest.mark.draw(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="only there C tells how many bytes memory has")
 @pytest.mark.parametrize("size", [0, 1, 100, HUGE_PAGE_BYTES - 1, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1, 40 << 20])
 def test_memory_of_any_size_is_taken_and_given_back_and_where_it_is_large_in_whole_huge_pages(size):

@@ -140,6 +140,7 @@ def check_every_index(case: Case, module: ModuleOp, *, keeps_out: bool) -> None:
             assert not keeps_out or (out == 9).all()
 
 
+@pytest.mark.draw(5)
 @pytest.mark.parametrize("name", CASES)
 def test_sums_that_check_while_they_add_keep_the_bytes_and_find_every_index_outside(name):
     case = CASES[name]
@@ -163,6 +164,7 @@ LISTED = {
 }
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize(
     ("name", "staged"),
     [*((name, False) for name in LISTED), *((name, True) for name in LISTED if name != "of batches")],
@@ -199,6 +201,7 @@ def test_what_cannot_be_counted_or_staged_is_rejected(case, passes, message):
         case.module(passes)
 
 
+@pytest.mark.draw(5)
 @pytest.mark.parametrize("bits", [8, 32])
 @pytest.mark.parametrize("name", ONE_RUN)
 def test_sums_of_staged_positions_keep_the_bytes_and_out_where_an_index_is_outside(name, bits):

@@ -25,6 +25,7 @@ def bags(bounds: str = "zero", operator: GatherReduce | None = None, data: str =
     return operator_module(operator or GatherReduce(), ArraySpec.parse(data), ArraySpec.parse("5x7xi64"), bounds=bounds)
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("schedule", ["", VECTORS, REGISTERS, "unroll{loop=inner factor=3}"])
 def test_passes_of_sums_are_proved_down_to_registers(prove, bounds, schedule):
@@ -59,6 +60,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize(("pipeline", "old", "new", "reason"), WRONG)
 def test_a_pass_that_breaks_sums_is_refuted(verdict_of, pipeline, old, new, reason):
     verdict = verdict_of(bags(), pipeline, old, new)
@@ -83,6 +85,7 @@ def reduction(name: str, bounds: str = "zero", indices: str | None = None) -> Mo
     return operator_module(operator, ArraySpec.parse(data), ArraySpec.parse(indices or usual), bounds=bounds)
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("bounds", [Bounds.ZERO, Bounds.ERROR])
 @pytest.mark.parametrize("schedule", ["", REGISTERS, PREFETCHED, FISSIONED])
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -144,6 +147,7 @@ GAPS = [
 ]
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize(("old", "new", "reason"), GAPS)
 def test_a_pass_that_prefetches_outside_of_indices_with_gaps_is_refuted(prove, verdict_of, old, new, reason):
     def module() -> ModuleOp:
@@ -155,6 +159,7 @@ def test_a_pass_that_prefetches_outside_of_indices_with_gaps_is_refuted(prove, v
     assert verdict.status == "refuted" and reason in verdict.reason, str(verdict)
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize(("name", "pipeline", "old", "new", "reason"), WRONG_REDUCTIONS)
 def test_a_pass_that_breaks_another_reduction_is_refuted(verdict_of, name, pipeline, old, new, reason):
     verdict = verdict_of(reduction(name), promoted(name) if pipeline == "promoted" else pipeline, old, new)

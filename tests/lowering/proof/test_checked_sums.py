@@ -47,12 +47,14 @@ def check_proved(verdicts, check: str) -> None:
     assert any(verdict.name == check and verdict.status == "proved" for verdict in verdicts)
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
 @pytest.mark.parametrize("name", [*BAGS, *PAIRS])
 def test_bags_that_are_checked_while_they_are_added_are_proved_down_to_registers(prove, name, schedule):
     check_proved(prove(bags(name), checked(schedule, FUSED, reduction=True)), FUSED)
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
 @pytest.mark.parametrize("name", BAGS)
 def test_bags_that_read_staged_positions_are_proved_down_to_registers(prove, name, schedule):
@@ -72,6 +74,7 @@ LOOPS = {"gather": "batch", "gather_elements": "outer"}
 
 
 # A scale adds a nest; without one, sums of any schedule are added up alike.
+@pytest.mark.thorough
 @pytest.mark.parametrize(("schedule", "scale"), [*((name, 0.5) for name in GRADIENTS), ("plain", 1.0), ("owners", 1.0)])
 @pytest.mark.parametrize("name", LOOPS)
 def test_gradients_are_proved_down_to_loops(operator, prove, name, schedule, scale):
@@ -102,6 +105,7 @@ def test_owners_of_an_empty_axis_check_nothing(operator, verdict_of):
     assert verdict.status == "refuted" and "an index is not checked" in verdict.reason, str(verdict)
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize(
     ("check", "old", "new", "reason"),
     [

@@ -31,8 +31,8 @@ SCHEDULES = {
 }
 
 # From 2 on, default pipelines are proved for all index types: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-INDEX_TYPES = ["i64"] if MORE == 1 else ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
+EXAMPLE_RATIO = float(os.environ["GATHERNEST_TEST_EXAMPLES"])
+INDEX_TYPES = ["i64"] if EXAMPLE_RATIO <= 1 else ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
 
 
 def unsettled(verdicts: list) -> list[str]:
@@ -42,6 +42,7 @@ def unsettled(verdicts: list) -> list[str]:
     return [str(verdict) for verdict in verdicts[first:] if verdict.status not in SETTLED]
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("index", INDEX_TYPES)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd", "gather_elements"])
@@ -51,6 +52,7 @@ def test_default_pipeline_is_proved(name, bounds, index, operator, prove) -> Non
     assert verdicts[-1].status is Status.PROVED
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("index", INDEX_TYPES)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd"])
@@ -75,6 +77,7 @@ def test_owners_that_clear_and_scale_their_own_positions_are_proved(partition, o
     assert unsettled(prove(operator("gather", "zero", scale=2.0), pipeline)) == []
 
 
+@pytest.mark.thorough
 def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator, prove) -> None:
     pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,owner-computes{owners=3}"
     pipeline += ",tile-loops{loops=indices sizes=2},compact-indices{loop=indices_i}"
@@ -99,11 +102,13 @@ def test_bounds_of_every_index_type_are_proved(bounds, index, operator, prove) -
     assert unsettled(prove(operator("gather", bounds, index), NEST)) == []
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("bounds", Bounds)
 def test_int8_indices_within_a_long_axis_need_no_upper_check(bounds, prove) -> None:
     assert unsettled(prove(gather_module("300x4xf32", "5xi8", bounds=bounds), NEST)) == []
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedule_is_proved(name, operator, prove) -> None:
     pipeline = f"{NEST},drop-unit-loops,{SCHEDULES[name]},hoist-invariants,lower-nest-to-loops"
@@ -115,6 +120,7 @@ def test_a_schedule_behind_the_check_of_the_indices_is_proved(operator, prove) -
     assert unsettled(prove(operator("gather", "error"), f"{NEST},{tiles},vectorize-inner{{lanes=4}}")) == []
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [

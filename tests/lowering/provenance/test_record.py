@@ -38,6 +38,7 @@ def find(level: Level, pattern: str) -> list[int]:
     return [number for number, line in enumerate(level.lines) if re.search(pattern, line.text)]
 
 
+@pytest.mark.draw(1)
 @pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")
 @pytest.mark.parametrize("name", CASES)
 def test_the_work_of_the_hot_loops_maps_to_the_operator_and_is_the_same_with_lines(traces, name):
@@ -64,6 +65,7 @@ def test_the_vector_loads_of_the_assembly_came_from_the_load_of_data_in_the_nest
         assert lines == {load}
 
 
+@pytest.mark.thorough
 def test_every_operation_of_every_stage_came_from_one_of_the_stage_before(traces):
     for name in CASES:
         stages = [level for level in traces(name).levels if level.kind == "stage"]
@@ -112,6 +114,7 @@ def test_a_pass_that_carries_no_locations_is_followed_by_what_uses_its_operation
     assert all(line.origins for line in stages[nest].lines if "=" in line.text)
 
 
+@pytest.mark.thorough
 def test_stages_are_the_text_that_the_pipeline_gives_without_provenance():
     kernel = gn.compile("gather", "100000x64xf32", "20000xi64")
     stages = trace_stages(module_of(kernel.problem), parse_passes(kernel.pipeline), make_context())

@@ -19,7 +19,7 @@ from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-from ..cases import EXACT, MORE
+from ..cases import EXACT, EXAMPLE_RATIO, examples
 from .sums import ADDED, BOUNDS, agree, numbers, sums_one_by_one
 
 SHARED = {
@@ -103,6 +103,7 @@ SHARED = {
 }
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("name", SHARED)
 def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
     operator, shape, indices_shape, schedule = SHARED[name]
@@ -197,7 +198,7 @@ def draw_element_schedule(draw) -> Schedule:
 
 
 def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
-    @settings(EXACT, max_examples=6 * MORE)
+    @settings(EXACT, max_examples=examples(6))
     @given(data=st.data())
     def check(data):
         draw = data.draw
@@ -226,7 +227,7 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
 
 
 @pytest.mark.parametrize(
-    ("draw_schedule", "examples", "counts", "fields"),
+    ("draw_schedule", "count", "counts", "fields"),
     [
         (draw_row_schedule, 36, (3, 2, 4, 5, 1, 0), FIELDS),
         (draw_grouped_schedule, 16, (2, 3, 4, 5), ("grouped", "sort_parts", "promoted", "stream", "parallel")),
@@ -234,11 +235,11 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
     ids=["rows", "sorted"],
 )
 def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
-    oracle, draw_schedule, examples, counts, fields
+    oracle, draw_schedule, count, counts, fields
 ):
     reached: collections.Counter[str] = collections.Counter()
 
-    @settings(EXACT, max_examples=examples * MORE)
+    @settings(EXACT, max_examples=examples(count))
     @given(data=st.data())
     def check(data):
         draw = data.draw
@@ -285,4 +286,5 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
         reached["promoted"] += any(stage.pass_name == "promote-sums" for stage, _ in stages)
 
     check()
-    assert min(reached[name] for name in fields) >= 3, reached
+    if EXAMPLE_RATIO >= 1:
+        assert min(reached[name] for name in fields) >= 3, reached

@@ -16,7 +16,7 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 
-from ..cases import EXACT, MORE
+from ..cases import EXACT, examples
 from .sums import ADDED, BOUNDS, NARROW, agree, numbers, sums_one_by_one
 
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
@@ -48,7 +48,7 @@ def check_compiled(oracle, case, dtype: np.dtype, scale: float, **options) -> No
     assert agree(out, wanted)
 
 
-@settings(EXACT, max_examples=12 * MORE)
+@settings(EXACT, max_examples=examples(12))
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_gives_the_sums(oracle, operator, data):
@@ -72,7 +72,7 @@ def test_every_stage_gives_the_sums(oracle, operator, data):
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
-@settings(EXACT, max_examples=4 * MORE)
+@settings(EXACT, max_examples=examples(4))
 @given(data=st.data())
 @OPERATORS
 def test_compiled_gradient_gives_the_sums(oracle, operator, bounds, data):
@@ -80,8 +80,9 @@ def test_compiled_gradient_gives_the_sums(oracle, operator, bounds, data):
     check_compiled(oracle, case, np.dtype("f4"), data.draw(st.sampled_from([1.0, 0.1])))
 
 
+@pytest.mark.draw(10)
 @pytest.mark.parametrize("dtype", [*ADDED, *WIDENED, *NARROW, *BY_NUMPY, *FOREIGN], ids=str)
-@settings(EXACT, max_examples=3 * MORE)
+@settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_every_dtype_is_added_in_the_order_of_the_indices(oracle, dtype, data):
     roles = ("batch", "indices", "inner")
@@ -108,7 +109,7 @@ def test_a_scale_multiplies_each_part_of_a_complex_sum():
 
 
 @OPERATORS
-@settings(EXACT, max_examples=5 * MORE)
+@settings(EXACT, max_examples=examples(5))
 @given(data=st.data())
 def test_gradient_is_the_adjoint_of_the_gather(oracle, operator, data):
     case = oracle.case(data.draw, operator=operator, bounds="zero", dtype=np.dtype("i8"), layouts=("contiguous",))

@@ -1,11 +1,14 @@
 """The suite without each pass of its schedules."""
 
+import pytest
+
 from gathernest.tools.bench.ablation import ALL, ablate, as_markdown
 from gathernest.tools.bench.cases.case import Case
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 
 
+@pytest.mark.thorough
 def test_each_pass_is_left_out_or_said_to_be_needed():
     advanced: list[int] = []
     (one,) = ablate([ROWS], rounds=1, threads=2, advance=advanced.append)
@@ -29,6 +32,7 @@ def test_gradients_and_calls_have_nothing_to_leave_out():
     assert ablate([gradient, call], rounds=1, threads=1, advance=lambda done: None) == []
 
 
+@pytest.mark.thorough
 def test_the_command_prints_it(gathernest):
     ended = gathernest("bench", "--ablation", "--quick", "--case", "rows-64B", "--rounds", "1")
     assert ended.status == 0

@@ -23,6 +23,7 @@ def little(monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
 
 
+@pytest.mark.thorough
 def test_table_has_the_cases_that_were_asked_for(gathernest, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")  # the table is not cut
     ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B,call-*")
@@ -46,24 +47,28 @@ def test_json_on_standard_output_is_all_there_is(gathernest):
     assert set(found["new"]["families"]) == {"rows"}
 
 
+@pytest.mark.thorough
 def test_json_in_a_file_leaves_the_table(gathernest, tmp_path):
     ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B", "--json", str(tmp_path / "run.json"))
     assert "rows-8B" in ended.out
     assert json.loads((tmp_path / "run.json").read_text())["cases"][0]["name"] == "rows-8B"
 
 
+@pytest.mark.thorough
 def test_markdown_is_a_table_of_markdown(gathernest):
     ended = gathernest(*BESIDE_NUMPY, "--family", "gather_nd", "--markdown")
     assert ended.out.startswith("| case | shapes | time | best peer | ratio | new result |\n")
     assert "| nd-pairs-rows | 16x16x16xf32 by 16x2xi64 |" in ended.out
 
 
+@pytest.mark.thorough
 def test_plot_is_written(gathernest, tmp_path):
     ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B", "--plot", str(tmp_path / "run.svg"))
     assert (ended.status, ended.err) == (0, "")
     assert "<svg" in (tmp_path / "run.svg").read_text()
 
 
+@pytest.mark.thorough
 def test_busy_machine_is_told(gathernest, monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
     monkeypatch.setattr(command, "usable_cores", lambda: 4)
@@ -78,6 +83,7 @@ def test_list_names_every_case_and_runs_none(gathernest):
     assert "gather_nd: 1000x1000x16xf32 by 300000x2xi64" in next(line for line in lines if "nd-pairs-rows" in line)
 
 
+@pytest.mark.thorough
 def test_rounds_and_sizes_are_those_of_the_suite_unless_it_is_quick(gathernest, monkeypatch):
     asked = []
 
@@ -102,6 +108,7 @@ class Spoilt(Peer):
         return {"take": [partial(np.add, inputs.out, 1) for _ in inputs.indices]}
 
 
+@pytest.mark.thorough
 def test_peer_that_gives_other_bytes_makes_the_status_1_and_is_told(gathernest, monkeypatch):
     entrants = Entrants((Gathernest(), Spoilt()), (), {}, {"gathernest": "1", "spoilt": "2"})
     monkeypatch.setattr(peers, "enter", lambda asked, threads: entrants)

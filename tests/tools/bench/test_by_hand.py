@@ -31,6 +31,7 @@ def library(program):
     return by_hand.built(("-O1", *by_hand.OPTIONS[1:]))
 
 
+@pytest.mark.thorough
 def test_every_variant_gives_the_plain_bytes_and_counts_indices_out_of_range(library, monkeypatch):
     monkeypatch.setattr("gathernest.tools.bench.by_hand.variants.STREAMED_FROM_BYTES", 0)
     for case in CASES:

@@ -49,6 +49,7 @@ def test_lists_of_numbers_are_on_one_line():
     assert '"data": [3, 4]\n' in text
 
 
+@pytest.mark.thorough
 def test_whole_suite_is_stored(gathernest, monkeypatch, tmp_path):
     monkeypatch.setattr(machines, "FOLDER", tmp_path / "machines")
     monkeypatch.setattr(command, "_measure_all", lambda *_: [])
@@ -60,6 +61,7 @@ def test_whole_suite_is_stored(gathernest, monkeypatch, tmp_path):
     assert (found["rounds"], found["load"], found["cases"]) == (2, 7.25, [])
 
 
+@pytest.mark.thorough
 def test_family_that_no_mean_has_is_stored_beside_the_others(gathernest, monkeypatch, tmp_path):
     folder = tmp_path / "machines"
     monkeypatch.setattr(machines, "FOLDER", folder)

@@ -62,6 +62,7 @@ def test_one_thread_has_one_row(gathernest, monkeypatch):
     assert list(facts["median_ms"]) == ["gathernest on one thread", "numpy.take"]
 
 
+@pytest.mark.thorough
 def test_text_is_the_same_every_time():
     first, second = demo.read_standard_library(), demo.read_standard_library()
     assert first.words == second.words
@@ -76,6 +77,7 @@ def test_ids_spell_the_text():
     assert "import" in spelled
 
 
+@pytest.mark.thorough
 def test_wrong_byte_fails_and_says_so(gathernest, monkeypatch):
     monkeypatch.setattr(demo, "first_difference", lambda got, wanted: ((0, 0, 0), 1))
     ended = gathernest(*QUICK)
@@ -111,6 +113,7 @@ def test_setting_that_is_not_allowed_is_told_before_anything_is_printed(gatherne
     assert gathernest(*QUICK) == (1, "", f"gathernest: error: {said}\n")
 
 
+@pytest.mark.thorough
 def test_one_sequence_is_counted_in_words(gathernest):
     assert "1 sequence of 512 tokens; the first begins: " in gathernest("demo", "--rounds", "1", "--sequences", "1").out
 

@@ -64,6 +64,7 @@ def test_one_command_writes_the_report_of_a_gather(gathernest, tmp_path):
     assert "Timing was not asked for." in text
 
 
+@pytest.mark.thorough
 def test_each_kernel_of_a_model_has_a_section_and_other_nodes_are_listed(gathernest, model, tmp_path):
     path = tmp_path / "report.html"
     assert gathernest("report", model, *QUICK, "-o", str(path)).status == 0
@@ -76,6 +77,7 @@ def test_each_kernel_of_a_model_has_a_section_and_other_nodes_are_listed(gathern
     assert "gather 500x32xf32 by 128x4xi64" in text
 
 
+@pytest.mark.thorough
 def test_one_node_of_a_model_is_shown_and_the_others_are_listed(gathernest, model, tmp_path):
     path = tmp_path / "report.html"
     assert gathernest("report", model, "--node", "second", *QUICK, "-o", str(path)).status == 0
@@ -96,6 +98,7 @@ def test_two_schedules_stand_side_by_side(gathernest, tmp_path):
     assert "<b>assembly</b> <ins>" in text
 
 
+@pytest.mark.thorough
 def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
     path = tmp_path / "two.html"
     ended = gathernest("report", *ROWS, "--against-machine", "avx2", "--no-timing", "-o", str(path))

@@ -75,6 +75,7 @@ def test_stage_prints_its_text_below_the_options_it_came_from(gathernest):
     assert "memref<2x1x64x128xi32>" in ended.out
 
 
+@pytest.mark.thorough
 def test_every_stage_by_name_is_the_one_of_all(gathernest):
     everything = gathernest(*ROWS, "--stage", "all").out
     for name in json.loads(gathernest(*ROWS, "--json").out)["stages"]:

@@ -63,6 +63,7 @@ def test_what_fails_is_kept_with_its_reason(folder):
     assert (result.count("compiled"), entries(folder)) == (1, 1)
 
 
+@pytest.mark.thorough
 def test_several_processes_compile_into_one_folder(folder):
     asked: list[tuple[int, int]] = []
     kernels = [ONE, {**ONE, "bounds": "zero"}, {**ONE, "data": "9x4xf64"}]

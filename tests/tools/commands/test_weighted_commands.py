@@ -99,6 +99,7 @@ def test_build_says_what_a_place_holds(gathernest, program, tmp_path):
     assert "int64_t means(const uint8_t *data, const int32_t *indices, float *out);" in header
 
 
+@pytest.mark.thorough
 def test_report_has_no_drawing_of_accesses(gathernest, tmp_path):
     page = tmp_path / "report.html"
     ended = gathernest("report", *BAGS, "--no-timing", "-o", str(page))

@@ -33,6 +33,7 @@ def scripts(tmp_path_factory):
     return files
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [

@@ -12,6 +12,8 @@ from gathernest.tools.play import server as play_server
 
 from ...kernels.report.browser import browser
 
+pytestmark = pytest.mark.thorough
+
 pytest.importorskip("marimo", reason="the page needs marimo: pip install 'gathernest[play]'")
 
 EDITOR = "[...document.querySelectorAll('marimo-code-editor')].map((e) => e.shadowRoot.querySelector('.cm-content'))[0]"

@@ -41,6 +41,7 @@ def test_the_kernel_is_compiled_timed_and_compared(worker):
     assert found["is_compared"] and found["difference"] is None
 
 
+@pytest.mark.thorough
 def test_a_crash_is_told_and_the_next_request_is_answered(worker):
     far = edited("arith.index_cast %wrapped : i64 to index", "arith.constant 1000000000000000 : index")
     assert "the process that ran the kernel ended by signal" in found_by(worker.ask(far))["error"]

@@ -15,6 +15,8 @@ from gathernest.ir.interpreters.graph import find_function
 from gathernest.ir.modules.context import parse_module, print_generic
 from gathernest.lowering.upstream.c_call import C_FORM, c_call
 
+pytestmark = pytest.mark.thorough
+
 ANY_DIALECT = "--allow-unregistered-dialect"
 
 

@@ -18,7 +18,7 @@ from gathernest.lowering.pipeline import run_pipeline
 from gathernest.lowering.upstream.tools import LLVM_MAJOR, run_tool
 
 # From 2 on, kernels are compiled after each step, and not after the last only: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+EXAMPLE_RATIO = float(os.environ["GATHERNEST_TEST_EXAMPLES"])
 
 RNG = np.random.default_rng(11)
 ROWS = RNG.random((3, 6, 9), dtype=np.float32)
@@ -193,6 +193,7 @@ def legal(request) -> tuple[Gather, str]:
     return GATHERS[name], steps
 
 
+@pytest.mark.draw(4)
 def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
     gather, steps = legal
     wanted, script, known = gather.expected.tobytes(), gather.script(), {}
@@ -202,13 +203,14 @@ def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
         assert (script.ir != before) == ("= s.loop" not in step and step != "")
         if script.ir != before or step == "":
             assert gather.interpreted(script.ir, *((0, 1) if "parallel" in script.passes else (0,))) == {wanted}
-        if MORE > 1:
+        if EXAMPLE_RATIO > 1:
             assert script.compile()(gather.read, gather.indices).tobytes() == wanted
     kernel = script.compile()
     assert kernel(gather.read, gather.indices).tobytes() == wanted
     assert gather.interpreted(kernel.stages["cse"], 0) == {wanted}
 
 
+@pytest.mark.draw(4)
 def test_its_trace_replays_to_the_same_ir(legal):
     script, known = written(*legal), {}
     exec(script.trace, known)
@@ -216,6 +218,7 @@ def test_its_trace_replays_to_the_same_ir(legal):
     assert known["s"].trace == script.trace
 
 
+@pytest.mark.draw(4)
 def test_undo_gives_each_nest_back(legal):
     gather, _ = legal
     script, again = written(*legal), gather.script()
@@ -231,6 +234,7 @@ def test_undo_gives_each_nest_back(legal):
         script.undo()
 
 
+@pytest.mark.draw(4)
 def test_its_pipeline_gives_the_loops_of_its_kernel(legal):
     script = written(*legal)
     module = module_of(script.problem)
@@ -238,6 +242,7 @@ def test_its_pipeline_gives_the_loops_of_its_kernel(legal):
     assert script.compile().stages["cse"].strip() == str(module).strip()
 
 
+@pytest.mark.draw(4)
 def test_its_transform_script_reads_back(legal):
     gather, _ = legal
     script = written(*legal)
@@ -246,6 +251,7 @@ def test_its_transform_script_reads_back(legal):
     assert (again.ir, again.passes, again.to_transform()) == (script.ir, script.passes, text)
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("options", [(), ("--mlir-print-op-generic",)], ids=["pretty", "generic"])
 def test_its_transform_script_reads_back_as_upstream_prints_it(legal, program, options):
     gather, _ = legal

@@ -37,6 +37,7 @@ def checkout(program, tmp_path, monkeypatch):
     return copy
 
 
+@pytest.mark.thorough
 def test_levels_come_from_the_sources_of_the_revision(checkout, here):
     other = section_at("wrong", here, None, name="B")
     names = [level.name for level in here.trace.levels]
@@ -48,6 +49,7 @@ def test_levels_come_from_the_sources_of_the_revision(checkout, here):
     assert other.explanation is None
 
 
+@pytest.mark.thorough
 def test_a_revision_that_is_not_there_is_an_error(checkout, here):
     with pytest.raises(RevisionError, match=r"there is no revision 'nowhere' in .*; name a commit, branch or tag"):
         section_at("nowhere", here, None, name="B")
@@ -55,6 +57,7 @@ def test_a_revision_that_is_not_there_is_an_error(checkout, here):
         section_at("--output=x", here, None, name="B")
 
 
+@pytest.mark.thorough
 def test_a_revision_without_provenance_has_its_stages_source_and_assembly(here, monkeypatch):
     def ask(folder, revision, call):
         answer = io.StringIO()
@@ -75,6 +78,7 @@ def test_a_revision_without_provenance_has_its_stages_source_and_assembly(here, 
     assert "same instructions" not in page([other]) and "same instructions" in page([here])
 
 
+@pytest.mark.thorough
 def test_a_revision_that_fails_says_why(checkout, here):
     (checkout / "kernels" / "kernel.py").write_text("raise ImportError('nothing compiles here')\n")
     git = ["git", "-C", str(checkout), "-c", "user.name=t", "-c", "user.email=t@example.org"]

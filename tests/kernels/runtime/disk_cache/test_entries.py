@@ -227,6 +227,7 @@ def test_a_cached_kernel_is_loaded_and_called_again_without_a_compiler(python, t
     assert not (tmp_path / "numba").exists()
 
 
+@pytest.mark.thorough
 def test_processes_that_share_an_empty_folder_at_once_all_give_right_results(python, tmp_path):
     folder = tmp_path / "shared"
     code = """

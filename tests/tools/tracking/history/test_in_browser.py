@@ -10,6 +10,8 @@ from gathernest.tools.tracking.history.series import Series
 
 from ....kernels.report.browser import browser, check_silent
 
+pytestmark = pytest.mark.thorough
+
 HOSTILE = "</script><script>alert('&')</script>"
 NAMES = [f"{number:040x}" for number in range(20)]
 

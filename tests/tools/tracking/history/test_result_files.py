@@ -4,12 +4,13 @@ import datetime
 import json
 
 import pytest
-from asv.results import Results
-from asv.runner import BenchmarkResult
 
 from gathernest.tools.tracking.history.result_files import read
 
 from .conftest import write_asv
+
+Results = pytest.importorskip("asv.results").Results
+BenchmarkResult = pytest.importorskip("asv.runner").BenchmarkResult
 
 
 def save_by_asv(folder, commit, benchmarks, started=0):

@@ -46,6 +46,7 @@ def test_command_prints_each_family(gathernest, repository, eight_restarts, monk
     assert "0 of 1 benchmarks differ from themselves" in ended.out
 
 
+@pytest.mark.thorough
 def test_too_few_restarts_fail(gathernest, repository):
     ended = gathernest("bench", "calibrate-noise", "--case", "call-kernel", "--budget", "0.1s")
     assert ended.status == 1

@@ -39,6 +39,7 @@ def test_slower_call_is_found_beside_what_is_not_there(gathernest, repository, t
     assert "**slower**" in ended.out
 
 
+@pytest.mark.thorough
 def test_too_little_time_to_compile_and_for_restarts_is_said(gathernest, repository, monkeypatch):
     monkeypatch.setattr(benchmarks, "DEFAULT", ("call-kernel", "rows-16B", "pipeline"))
     (repository.folder / "__init__.py").write_text((repository.folder / "__init__.py").read_text() + "\n")
@@ -53,6 +54,7 @@ def test_too_little_time_to_compile_and_for_restarts_is_said(gathernest, reposit
     assert "restarts are too few to tell, 6 are needed: give a --budget of 1m, or fewer --case\n" in ended.err
 
 
+@pytest.mark.thorough
 def test_revision_that_cannot_be_imported_is_misuse_in_one_line(gathernest, repository):
     repository.commit("broken", at_import="raise ImportError('no luck')")
     ended = compare(gathernest, "plain", "broken", *QUICK)

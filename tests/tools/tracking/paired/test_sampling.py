@@ -38,11 +38,13 @@ def compare(seed, *, noise=0.02, changes=None, seconds=90.0):
     return {one.name: one for one in series}, restarts
 
 
+@pytest.mark.thorough
 def test_equal_revisions_raise_no_more_alarms_than_said():
     alarmed = sum(any(one.verdict in ("slower", "faster") for one in compare(seed)[0].values()) for seed in range(200))
     assert alarmed <= 200 * ERROR
 
 
+@pytest.mark.thorough
 def test_intervals_of_all_looks_hold_together():
     missed = sum(any(not one.low <= 1 <= one.high for one in compare(seed)[0].values()) for seed in range(200))
     assert missed <= 200 * ERROR

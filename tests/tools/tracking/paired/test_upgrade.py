@@ -7,6 +7,7 @@ from gathernest.tools.tracking.paired import sides
 from gathernest.tools.tracking.paired.exact import by_name, changed_counts
 
 
+@pytest.mark.thorough
 def test_versions_are_named_beside_those_installed(gathernest, repository, monkeypatch):
     monkeypatch.setattr(sides, "_python_of", lambda sources, environment, versions, what: sys.executable)
     ended = gathernest("bench", "upgrade", "numba==9.9", "--case", "call-kernel", "--budget", "0.1s", "--times-only")

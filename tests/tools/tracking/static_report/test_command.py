@@ -47,6 +47,7 @@ def committed(gathernest, compiled, tmp_path):
     return file
 
 
+@pytest.mark.thorough
 def test_the_kernel_of_a_case_is_the_one_that_is_timed_and_cases_that_are_alike_are_compiled_once():
     given = replace(SUITE[0], name="given", data=(4000,), indices=(200000,))
     cases = [given, replace(given, name="new", into="new"), replace(given, name="again")]
@@ -57,6 +58,7 @@ def test_the_kernel_of_a_case_is_the_one_that_is_timed_and_cases_that_are_alike_
     assert kernels["given"].identity != kernels["new"].identity and kernels["again"] is kernels["given"]
 
 
+@pytest.mark.thorough
 def test_cases_of_one_kernel_have_the_same_facts_for_the_machine_asked_for(collected):
     function, kernel = collected.kernels["call-function"], collected.kernels["call-kernel"]
     assert function == kernel
