@@ -188,7 +188,7 @@ def test_kernels_keep_the_schedule_that_they_show(adapting):
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
-def test_a_process_forks_and_ends_while_a_candidate_is_compiled(python):
+def test_a_process_forks_and_ends_while_a_candidate_is_compiled(python, unnamed_machine):
     code = """
         import os, sys, time, numpy as np, gathernest as gn
         data, indices = np.ones((30, 6), np.float32), np.arange(30)

@@ -164,7 +164,7 @@ def test_a_file_that_holds_no_json_object_is_rejected(file, text, why):
 
 
 @pytest.mark.parametrize("text", ['{"memory_ns": 5e-324}', "{", '{"memory_ns": NaN}', '{"threads": 2, "threads": 3}'])
-def test_a_knob_that_names_a_broken_file_is_left_out_with_one_warning(file, text):
+def test_a_knob_that_names_a_broken_file_is_left_out_with_one_warning(file, text, unnamed_machine):
     path, without = file(), machine_model()
     path.write_text(text)
     with knobs.scope(machine=path), pytest.warns(MachineFileWarning) as caught:
