@@ -19,6 +19,9 @@ if "GATHERNEST_CACHE_DIR" not in os.environ:
 # Schedules are chosen for one machine, so that a test sees the same kernels everywhere.
 os.environ.setdefault("GATHERNEST_MACHINE", "zen4")
 
+# The share of the examples of random tests to draw; the processes of pytest-xdist have it from the one that starts them.
+os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv else "0.3")
+
 # Some images set it; then each process that tests start would compile what it imports of ours: 0.2 s of 2 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -30,7 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if config.getoption("--all") else "0.3")
     if config.getoption("--update-golden") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--update-golden writes files that several tests share; run it without -n")
 

@@ -25,7 +25,7 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline, default_pipeline
 from gathernest.lowering.schedule.schedule import NO_SCHEDULE
 
-from .cases import EXACT, MORE
+from .cases import EXACT, examples
 from .test_schedules import draw_case, draw_legal_schedule, plan_of
 
 TILES = "tile-loops{loops=indices sizes=16}"
@@ -119,7 +119,7 @@ def test_indices_that_change_after_their_first_read_lead_nowhere_outside(
     run_with_changes(make_plan(problem, Pipeline(pipeline)), source, indices, result)
 
 
-@settings(EXACT, max_examples=10 * MORE)
+@settings(EXACT, max_examples=examples(10))
 @given(data=st.data())
 def test_changing_indices_lead_nowhere_outside_under_any_schedule(oracle, data):
     case = draw_case(data.draw, oracle)
