@@ -19,7 +19,7 @@ if "GATHERNEST_CACHE_DIR" not in os.environ:
 # Schedules are chosen for one machine, so that a test sees the same kernels everywhere.
 os.environ.setdefault("GATHERNEST_MACHINE", "zen4")
 
-# The share of the examples of random tests to draw; the processes of pytest-xdist have it from the one that starts them.
+# The share of the examples of random tests to draw. The processes of pytest-xdist inherit it.
 os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv else "0.3")
 
 # Some images set it; then each process that tests start would compile what it imports of ours: 0.2 s of 2 s.

@@ -84,7 +84,9 @@ def test_an_index_that_is_not_valid_is_an_error_of_both_engines():
 
 def test_an_access_outside_names_the_operation_its_line_and_the_iteration():
     text = gn.compile("gather", DATA, INDICES).stages["fold-bounds"]
-    edited = text.replace("%wrapped = arith.addi %index_1, %shift", "%wrapped = arith.addi %index_1, %size_1")
+    edited = text.replace("%position = arith.index_cast %lowered", "%position = arith.index_cast %twice_1").replace(
+        "%position =", "%twice_1 = arith.addi %index_1, %size_1 : i64\n%position ="
+    )
     line = next(number for number, row in enumerate(edited.splitlines(), 1) if "%element = memref.load" in row)
     wanted = rf"access at \(0, 0, 6, \d\) is outside .*; memref.load on line {line} at %b = 0, %o = 0, %i = 0, %j = \d"
     with pytest.raises(gn.InternalError, match=wanted):
@@ -103,9 +105,9 @@ EDITS = {
         r"at \[0, 0, 0\] of the result it must give data\[1, 0\], 8.0, and it gives \d+.0, "
         r"stored by memref.store on line \d+ at %b = 0, %o = 0, %i = 0, %j = \d; ",
     ),
-    "the wrap is dropped": (
-        "%wrapped = arith.addi %index_1, %shift :",
-        "%wrapped = arith.addi %index_1, %c0_3 :",
+    "the wrap and the clamp are dropped": (
+        "%position = arith.index_cast %lowered :",
+        "%position = arith.index_cast %index_1 :",
         r"access at \(0, 0, -1, \d\) is outside an array of shape \(1, 1, 5, 8\); memref.load on line \d+ at ",
     ),
 }

@@ -28,7 +28,7 @@ def at_once(monkeypatch):
         monkeypatch.setattr(module, name, value)
 
 
-def test_a_case_adapts_apart_from_this_process_and_leaves_its_knobs(at_once, gathernest):
+def test_a_case_adapts_apart_from_this_process_and_leaves_its_knobs(at_once, gathernest, unnamed_machine):
     process = adapters.ADAPTER
     ended = gathernest("bench", "--adapt", "--quick", "--case", "rows-64B", "--seconds", "20", "--threads", "1")
     assert ended.status == 0

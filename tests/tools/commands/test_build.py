@@ -169,7 +169,7 @@ def test_a_library_has_the_instructions_of_its_cpu(gathernest, compiler, program
     assert registers == {"x86-64": {"xmm"}, "znver3": {"ymm"}}
 
 
-def test_schedules_are_chosen_for_a_cpu_like_the_target(monkeypatch):
+def test_schedules_are_chosen_for_a_cpu_like_the_target(monkeypatch, unnamed_machine):
     named = {"znver2": "zen3", "znver5": "zen4", "sapphirerapids": "xeon-avx512", "haswell": "avx2", "native": None}
     assert {cpu: machine_for(cpu) for cpu in named} == named
     monkeypatch.setenv("GATHERNEST_MACHINE", "zen4")

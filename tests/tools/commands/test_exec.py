@@ -12,7 +12,7 @@ from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.tools.cli import main
 
 SHOW = ["show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds"]
-DROPPED = ("%position = arith.index_cast %wrapped", "%position = arith.index_cast %index_1")
+DROPPED = ("%position = arith.index_cast %lowered", "%position = arith.index_cast %index_1")
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_comment_with_an_unknown_option_is_named(stage, capsys):
 
 
 def test_text_that_does_not_parse_has_its_place(stage, capsys):
-    wrong = edited(stage, "%wrapped = arith.addi", "%wrapped = arith.addd")
+    wrong = edited(stage, "%shifted = arith.addi", "%shifted = arith.addd")
     error = outcome(capsys, wrong)[2]
     assert error.startswith(f"gathernest: error: {wrong}:")
     assert "Operation arith.addd is not registered; did you mean 'arith.addi'?" in error

@@ -64,7 +64,7 @@ def test_json_has_the_candidates_and_the_confirmation(gathernest, file):
     assert list(read_records(file)) == [facts["problem_class"]]
 
 
-def test_a_tuned_schedule_is_shown_and_used(gathernest):
+def test_a_tuned_schedule_is_shown_and_used(gathernest, unnamed_machine):
     gathernest(*PROBLEM, *CANDIDATES)
     assert json.loads(gathernest("show", *PROBLEM[1:], "--json").out)["schedule"] == FAST
 
@@ -95,7 +95,7 @@ def test_a_default_that_stays_is_listed(gathernest):
     assert "the default stays (0 of 21 pairs" in gathernest("tune", "--list").out
 
 
-def test_records_are_exported_and_imported_again(gathernest, file, tmp_path):
+def test_records_are_exported_and_imported_again(gathernest, file, tmp_path, unnamed_machine):
     gathernest(*PROBLEM, *CANDIDATES)
     shipped = tmp_path / "shipped.json"
     assert gathernest("tune", "--export", str(shipped)).out == f"{shipped} has 1 record now.\n"

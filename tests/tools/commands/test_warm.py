@@ -94,7 +94,7 @@ def test_jobs_are_1_or_more(jobs):
         gn.warm([ONE], jobs=jobs)
 
 
-def test_the_command_says_what_it_compiled_and_where(gathernest, folder):
+def test_the_command_says_what_it_compiled_and_where(gathernest, folder, unnamed_machine):
     ended = gathernest(*WORDS, "--jobs", "1")
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith("1 compiled, 0 there already, 0 failed, in ")

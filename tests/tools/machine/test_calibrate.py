@@ -14,7 +14,7 @@ FIELDS = {"l3_bytes": 24 << 20, "line_ns": (0.6, 0.9, 2.0, 5.0), "vector_bytes":
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, unnamed_machine):
     """A cache folder of the test's own, and a machine that is measured at once."""
     monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path / "cache"))
     forget_calibration()

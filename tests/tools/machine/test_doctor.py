@@ -38,7 +38,7 @@ def test_a_machine_that_there_is_not_is_a_problem(gathernest, monkeypatch):
     )
 
 
-def test_json_has_every_section(gathernest, monkeypatch, tmp_path):
+def test_json_has_every_section(gathernest, monkeypatch, tmp_path, unnamed_machine):
     monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path))
     ended = gathernest("doctor", "--json")
     facts = facts_of(ended)
