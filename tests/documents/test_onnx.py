@@ -57,7 +57,7 @@ def test_operator_rejects_an_index_outside(version, index):
         gn.ops[version](np.arange(10), [0, index])
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["gather_0", "gather_1", "gather_2d_indices", "gather_negative_indices"])
 def test_operator_gives_the_outputs_of_the_node_tests(suite, name):
     case = suite.node_cases[f"test_{name}"]
@@ -98,6 +98,7 @@ def test_reference_evaluator_with_our_gather_gives_the_outputs_of_the_embedding_
     assert same_bytes(suite.run(model, inputs)[0], outputs[0])
 
 
+@pytest.mark.thorough
 def test_every_model_with_a_gather_inside_gives_the_same_bytes_as_with_onnx_s_own(suite):
     reached = 0
     for case in suite.cases_with_a_gather:

@@ -44,7 +44,7 @@ def replayed(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str
     return {**entry, "schedule": str(plan.schedule), "source": source}
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_replay_schedules_and_sources_unchanged(
     part: int, update_golden: bool, monkeypatch: pytest.MonkeyPatch

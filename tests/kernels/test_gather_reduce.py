@@ -131,7 +131,7 @@ def test_maximum_leaves_indices_outside_out():
     assert got.tobytes() == np.stack([np.maximum(*-np.abs(DATA[3:5])), np.zeros(24, np.float32)]).tobytes()
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
 def test_narrow_floats_are_added_in_float32_and_rounded_once(dtype, reduce):

@@ -36,6 +36,7 @@ def test_few_elements_with_an_index_each_whose_number_is_part_of_the_code():
     assert (out == 7).all()
 
 
+@pytest.mark.draw(16)
 @pytest.mark.parametrize("columns", range(0, 70, 3))
 @pytest.mark.parametrize("step", [1, -1, 2])
 def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):
@@ -89,6 +90,7 @@ GATHERED = {
 }
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("name", GATHERED)
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 def test_gathered_lanes_are_the_loaded_ones(name, dtype):

@@ -73,7 +73,7 @@ def looped(make, kind="ReduceSum", *, weighted=False, changed=(), true=True, tri
     return make(nodes, inputs, {"y": "bx20xf32"}, constants, opset=13)
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMean", "ReduceMax"])
 def test_loop_of_an_embedding_bag_gives_the_bytes_of_its_runtime_at_every_stage(load, make, check_stages, kind):
     model = looped(make, kind)
@@ -223,7 +223,7 @@ def test_only_indices_in_bags_are_checked(load, make):
         model.run({"indices": indices, "starts": STARTS})
 
 
-@pytest.mark.draw(6)
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMean"])
 @pytest.mark.parametrize("shape", [(40,), (8, 5), (3, 13), (2, 2, 10), (1, 40), (40, 1), (0, 3), (3, 0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

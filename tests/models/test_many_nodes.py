@@ -112,6 +112,7 @@ def test_work_of_a_load_grows_with_the_nodes(load, make, kind):
     assert steps[3] - steps[2] <= 1.05 * (steps[2] - steps[1])
 
 
+@pytest.mark.thorough
 def test_constants_and_shapes_are_folded_in_few_steps(load, make):
     """A node takes 1263 instructions (CPython 3.11), and 1604 where the fold asks anew what the importer knew."""
     proto, model = make(*constants_and_shapes(2000)), []

@@ -74,6 +74,7 @@ def test_embedding_models_of_the_suite_give_their_bytes(cases, name):
     assert same(result, values["output"])
 
 
+@pytest.mark.thorough
 def test_every_other_node_of_the_suite_runs_or_is_rejected_for_a_named_reason(cases):
     ran, rejected = [], {}
     for case in single(cases, OTHERS):

@@ -249,6 +249,7 @@ def test_result_that_grows_without_end_is_rejected(load, make):
     rejected(load, proto, "over the limit max_tensor_bytes=2147483648")
 
 
+@pytest.mark.thorough
 def test_constants_are_not_folded_into_gigabytes(load, make):
     nodes = [make_node("Concat", [f"c{n}", f"c{n}"], [f"c{n + 1}"], axis=0) for n in range(24)]
     proto = make(nodes, {}, {"c24": "?x4xf32"}, {"c0": TABLE})
@@ -262,6 +263,7 @@ def test_constants_are_not_folded_into_gigabytes(load, make):
     assert peak < 2**30
 
 
+@pytest.mark.thorough
 def test_huge_sizes_take_no_memory(load, make, tmp_path):
     """In a process of its own whose memory is limited to 4 GiB of addresses."""
     proto = small(make)

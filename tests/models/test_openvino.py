@@ -241,6 +241,7 @@ def test_layer_that_feeds_itself_is_rejected(ir):
         gn.load(ir.write())
 
 
+@pytest.mark.thorough
 def test_long_chain_needs_no_deep_stack(ir):
     value = ir.parameter("x", "2")
     for _ in range(3000):

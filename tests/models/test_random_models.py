@@ -134,7 +134,7 @@ class Graph:
         return make(self.nodes, self.inputs, {"y": "x".join(["?"] * self.value.ndim + [element])}, self.weights)
 
 
-@pytest.mark.draw(10)
+@pytest.mark.draw(5)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_graph_gives_the_same_bytes_everywhere(load, make, seed):
     graph = Graph(seed)

@@ -173,6 +173,7 @@ def model_of(body: str) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.draw(28)
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("sums", [False, True], ids=["sums of ONNX Runtime", "fast sums"])
 def test_parts_give_what_the_whole_model_gives(name, sums, runtime):

@@ -47,7 +47,7 @@ def check(oracle, case, schedule: gn.Schedule | None = None) -> None:
     assert oracle.agrees(case, wanted, run(case, schedule), gn.BoundsError), case
 
 
-@pytest.mark.draw(16)
+@pytest.mark.draw(8)
 @pytest.mark.parametrize(("index_dtype", "bounds", "dtype", "roles"), MODE_CASES)
 @settings(EXACT)
 @given(data=st.data())
@@ -67,6 +67,7 @@ def test_kernel_equals_the_reference_on_an_axis_that_the_index_dtype_cannot_leav
     check(oracle, case, gn.Schedule())
 
 
+@pytest.mark.draw(17)
 @settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):
@@ -74,6 +75,7 @@ def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):
     check(oracle, case, gn.Schedule())
 
 
+@pytest.mark.draw(10)
 @pytest.mark.parametrize("roles", ALL_ROLE_SETS, ids="-".join)
 @settings(EXACT)
 @given(data=st.data())
@@ -95,7 +97,7 @@ LARGE = {
 }
 
 
-@pytest.mark.draw(6)
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("bounds", ["error", "zero"])
 @pytest.mark.parametrize("name", LARGE)
 def test_kernel_equals_the_reference_with_the_schedule_chosen_for_its_sizes(oracle, name, bounds):
@@ -131,6 +133,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @settings(EXACT)
 @given(data=st.data())
@@ -148,7 +151,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.draw(7)
+@pytest.mark.draw(3)
 @pytest.mark.parametrize(("data_layout", "indices_layout", "out_layout"), VIEWS)
 def test_kernel_reads_and_writes_views_in_place(oracle, data_layout, indices_layout, out_layout):
     shape, indices_shape = (2, 3, 4, 5, 2), (2, 3, 2)

@@ -106,7 +106,7 @@ def test_every_stage_gives_the_sums(oracle, bounds, schedule):
 
 
 # Of the modes, "zero" alone changes how many rows a mean is divided by.
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize(("dtype", "bounds"), [*(("f4", mode) for mode in Bounds), ("f8", Bounds.ZERO)])
 @pytest.mark.parametrize("schedule", ["", IN_REGISTERS, TILED_ROWS], ids=["plain", "registers", "tiled"])
 def test_every_stage_and_the_kernel_give_the_means(oracle, bounds, dtype, schedule):
@@ -147,6 +147,7 @@ def test_long_rows_are_summed_in_pieces_that_registers_hold(oracle, operator, on
 STREAMED = "specialize-inner{bytes=96},vectorize-inner{lanes=8},stream-stores"
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("operator", "one_by_one"),
     [(GatherReduce(), sums_one_by_one), (GatherMean(), averages_one_by_one), (GatherMax(), largest_one_by_one)],
@@ -229,7 +230,7 @@ def weighted_one_by_one(data: np.ndarray, places: np.ndarray, dtype: str) -> np.
 WEIGHED = [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), (ml_dtypes.bfloat16, "f4"), ("i1", "f4"), ("u1", "f4")]
 
 
-@pytest.mark.draw(3)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(("dtype", "wide"), WEIGHED, ids=str)
 @pytest.mark.parametrize("operator", [WEIGHTED, WEIGHTED_MEAN], ids=["sum", "mean"])
 def test_every_stage_and_the_kernel_give_the_weighted_sums_and_means(oracle, dtype, wide, operator):

@@ -59,7 +59,7 @@ def check(kernel, stages: list[ModuleOp], data: np.ndarray, indices: np.ndarray,
         assert room.tobytes() == expected.tobytes(), f"out at {offset}:\n{module}"
 
 
-@pytest.mark.draw(5)
+@pytest.mark.draw(2)
 @VECTORS
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "any"])
 def test_streamed_rows_write_the_bytes_of_out_and_no_others(oracle, is_known, width, vector_bytes):
@@ -73,7 +73,7 @@ def test_streamed_rows_write_the_bytes_of_out_and_no_others(oracle, is_known, wi
         check(kernel, last_stages(kernel, known), data, INDICES, data[INDICES], OFFSETS)
 
 
-@pytest.mark.draw(3)
+@pytest.mark.draw(1)
 @VECTORS
 def test_streamed_runs_of_single_elements_write_the_bytes_of_out_and_no_others(oracle, width, vector_bytes):
     known: dict[str, list[ModuleOp]] = {}

@@ -171,7 +171,7 @@ def test_closed_pipe_ends_quietly_with_141():
         assert process.wait() == 141
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("closed", ["show", "opt"])
 def test_closed_standard_output_is_no_crash(closed, tmp_path):
     file = tmp_path / "empty.mlir"
@@ -196,7 +196,7 @@ def test_closed_standard_input_is_one_line():
     )
 
 
-@pytest.mark.draw(3)
+@pytest.mark.draw(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(

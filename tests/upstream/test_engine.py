@@ -38,7 +38,7 @@ def installed(request, upstream, monkeypatch) -> tools.Tools:
     return found
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("stage", ["operator", "fold-bounds", "vectorize-inner", "cse"])
 def test_every_level_gives_the_bytes_of_the_gather(installed, stage):
     text = gn.compile("gather", DATA, INDICES, schedule=SCHEDULE).stages[stage]
@@ -52,7 +52,7 @@ def test_sums_have_only_instructions_of_this_cpu(installed):
     assert got.tobytes() == gn.gather_reduce(data, INDICES).tobytes()
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("dtype", "scale"), [("f4", 0.5), ("f8", 0.1), ("i2", -3), ("u1", 255)])
 def test_gradient_takes_its_scale(upstream, dtype, scale):
     grad, indices = np.arange(12).reshape(3, 4).astype(dtype), np.array([4, 1, 4])

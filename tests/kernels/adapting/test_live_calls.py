@@ -63,6 +63,7 @@ def calls():
     yield lambda **more: gn.gather_elements_grad(grad, along, DATA.shape, **more), into_along
 
 
+@pytest.mark.thorough
 def test_every_operator_gives_the_same_bytes_while_candidates_race(adapting):
     classes = 0
     for call, wanted in calls():
@@ -155,6 +156,7 @@ def test_calls_are_left_to_the_entry_when_a_class_is_over_and_when_the_knob_is_o
     assert finds_without_python()
 
 
+@pytest.mark.thorough
 def test_large_calls_are_left_to_the_entry_when_a_class_is_over(adapting):
     data = RNG.random((5000, 64), np.float32)
     indices = RNG.integers(0, 5000, 20_000)

@@ -169,7 +169,7 @@ def bisected(case: str) -> tuple[WrongPass | None, str]:
     return gn.bisect(*gather, bounds=bounds, pipeline=steps), wrong
 
 
-@pytest.mark.draw(5)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_pass_is_named_with_a_small_example(case):
     found, wrong = bisected(case)
@@ -179,7 +179,7 @@ def test_a_wrong_pass_is_named_with_a_small_example(case):
     assert str(found).startswith(f"wrong-{wrong} is wrong: ")
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("gather", "options"),
     [

@@ -31,12 +31,14 @@ def short_tiles(monkeypatch):
     monkeypatch.setattr(tile_loops, "_tile_end", one_short)
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements", "gather_grad"])
 def test_default_pipelines_are_not_refuted(operator):
     indices = {"gather_nd": "9x2xi64", "gather_elements": "9x8xi64"}.get(operator, "9xi64")
     assert gn.bisect(operator, "50x8xf32", indices, prove=True) is None
 
 
+@pytest.mark.thorough
 def test_pass_that_is_wrong_for_large_sizes_is_refuted_though_samples_are_right(short_tiles):
     assert gn.bisect(*ROWS, schedule=TILED) is None
     found = gn.bisect(*ROWS, schedule=TILED, prove=True)

@@ -30,6 +30,7 @@ def test_probes_of_the_same_places_go_on_where_the_one_before_has_ended(workplac
     assert windows[-1][2] == 0  # other places
 
 
+@pytest.mark.thorough
 def test_probes_of_elements_take_turns_as_well(workplace):
     workplace._entry = lambda at, *numbers: numbers[1]  # the address of the indices
     every = workplace.elements(len(workplace.memory))

@@ -220,6 +220,7 @@ def test_interpret_rejects_a_bad_index_with_the_same_message_and_leaves_out_unto
     assert messages[0] == messages[1]
 
 
+@pytest.mark.thorough
 def test_interpret_from_the_environment_needs_no_numba(python):
     code = """
         import sys, gathernest as gn

@@ -183,6 +183,7 @@ def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
     )
 
 
+@pytest.mark.thorough
 def test_the_choice_of_another_machine_is_seen_on_this_one(file):
     def schedule(**settings) -> str:
         with knobs.scope(num_threads=2, **settings):

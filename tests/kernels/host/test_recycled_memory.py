@@ -100,6 +100,7 @@ def test_a_forked_child_recycles_nothing(memory):
     assert os.waitpid(child, 0)[1] == 0 and len(memory._blocks) == 1
 
 
+@pytest.mark.thorough
 def test_large_results_of_a_gather_are_recycled():
     data, indices = np.arange(1024, dtype=np.float32).reshape(16, 64), np.arange(LEAST_BYTES // 256) % 16
     wanted = data[indices]
@@ -118,6 +119,7 @@ def test_large_results_of_a_gather_are_recycled():
     RECYCLED._blocks.clear()
 
 
+@pytest.mark.thorough
 def test_results_that_live_to_the_end_of_python_say_nothing():
     code = (
         "import sys, numpy as np, gathernest as gn\n"

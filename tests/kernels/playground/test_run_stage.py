@@ -33,6 +33,7 @@ def test_every_stage_gives_the_bytes_of_the_gather(axis, bounds, schedule):
         assert gn.run_stage(text, DATA, INDICES, **options).tobytes() == wanted.tobytes(), name
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("stage", ["operator", "collapse-dims", "fold-bounds", "vectorize-inner", "cse"])
 def test_every_level_is_compiled(stage):
     text = gn.compile("gather", DATA, INDICES, schedule=SCHEDULE).stages[stage]

@@ -22,6 +22,7 @@ TILED = "tile-loops{loops=indices sizes=16}"
 pytestmark = pytest.mark.usefixtures("known_ceilings")
 
 
+@pytest.mark.thorough
 def test_explanation_has_bytes_bound_time_and_passes():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=2)
     assert found.gather == "gather 300x16xf32 by 50xi64, axis 0, batch_dims 0, bounds error"
@@ -174,6 +175,7 @@ def test_json_holds_what_the_text_says(known_ceilings):
     assert stored["predicted_us"] == found.predicted_us > 0
 
 
+@pytest.mark.thorough
 def test_rejected_rest_is_reported_with_its_reason():
     schedule = f"{TILED},parallelize-loops{{loops=indices_o}}"
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=schedule).explain(rounds=1)

@@ -116,6 +116,7 @@ def test_edit_between_two_calls_is_seen(dump, kernel):
     assert [int(result[0, 1]) for result in results] == [5, 5, 5, 10, 10, 10]
 
 
+@pytest.mark.thorough
 def test_edit_is_seen_where_the_environment_names_the_folder(python, tmp_path):
     code = """
         import os

@@ -115,6 +115,7 @@ EXITS = {
 QUICK = list(EXITS)[:3]
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_process_ends_well_when(python, name):
     assert python(SETUP + EXITS[name], NUMBA_NUM_THREADS="2") == ("done\n" * 3 if "finalizers" in name else "")

@@ -162,7 +162,7 @@ def test_indices_that_are_sorted_are_not_staged():
     assert choose_check(nest, sorts, machine, is_fresh=False, is_gradient=True) is None
 
 
-@pytest.mark.draw(3)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("check", ["fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"])
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max", "gather_grad"])
@@ -207,6 +207,7 @@ def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkey
     assert staged.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
 def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(

@@ -168,6 +168,7 @@ def test_threads_are_not_started_where_one_is_enough(python):
     assert python(code, NUMBA_NUM_THREADS="1").strip() == "None True None"
 
 
+@pytest.mark.thorough
 def test_numba_num_threads_is_kept_to(python):
     code = """
     import numpy as np, gathernest as gn

@@ -82,6 +82,7 @@ def test_two_threads_that_launch_at_once_do_not_end_the_process(python):
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "120 True"
 
 
+@pytest.mark.thorough
 def test_a_fork_after_a_parallel_call_gathers_on_as_many_threads_in_the_child(python):
     code = """
     from gathernest.kernels.runtime import launch as threads

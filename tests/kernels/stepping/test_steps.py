@@ -114,6 +114,7 @@ def scripts() -> dict[str, gn.ScheduleScript]:
     }
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("name", ["tiled twice", "staged", "unrolled", "streamed"])
 def test_scripts_have_the_source_and_the_value_of_the_reference(name):
     script = scripts()[name]

@@ -191,6 +191,7 @@ def test_the_search_goes_on_from_the_two_fastest_and_the_default(timed, serial_d
     assert outcomes(result) == {LARGE: "winner", SMALL: "timed", MIDDLE: "timed", ILLEGAL: "failed"}
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize(
     ("operator", "data", "indices", "options"),
     [

@@ -28,7 +28,7 @@ def njit_by_all_passes(*signature: Any, cache: bool = False, **options: Any) -> 
     return numba.njit(*signature, pipeline_class=AllPasses, **options)
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("operator", "data", "indices", "options"),
     [

@@ -66,6 +66,7 @@ def test_stream_stores_a_vector_at_a_multiple_of_its_size_or_of_sixteen_bytes(ve
     assert target.tolist() == expected.tolist()
 
 
+@pytest.mark.draw(13)
 @VECTOR
 def test_join_puts_elements_in_their_order(vector):
     join, store = operation(f"join_{vector}"), operation(f"store_{vector}")

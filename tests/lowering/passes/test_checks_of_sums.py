@@ -140,7 +140,7 @@ def check_every_index(case: Case, module: ModuleOp, *, keeps_out: bool) -> None:
             assert not keeps_out or (out == 9).all()
 
 
-@pytest.mark.draw(5)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("name", CASES)
 def test_sums_that_check_while_they_add_keep_the_bytes_and_find_every_index_outside(name):
     case = CASES[name]
@@ -164,7 +164,7 @@ LISTED = {
 }
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize(
     ("name", "staged"),
     [*((name, False) for name in LISTED), *((name, True) for name in LISTED if name != "of batches")],
@@ -182,6 +182,7 @@ STAGED = {
 }
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", STAGED)
 def test_what_is_checked_on_the_way_to_a_buffer_leaves_out_as_it_was(name):
     module = STAGED[name].module(f"fuse-bounds-check{{loop={STAGED[name].loop}}},stage-result")
@@ -201,7 +202,7 @@ def test_what_cannot_be_counted_or_staged_is_rejected(case, passes, message):
         case.module(passes)
 
 
-@pytest.mark.draw(5)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("bits", [8, 32])
 @pytest.mark.parametrize("name", ONE_RUN)
 def test_sums_of_staged_positions_keep_the_bytes_and_out_where_an_index_is_outside(name, bits):

@@ -78,6 +78,7 @@ def gathered(module: ModuleOp, case: str, indices: np.ndarray) -> np.ndarray:
     return out
 
 
+@pytest.mark.draw(8)
 @pytest.mark.parametrize("case", CASES)
 def test_a_fused_check_keeps_the_bytes_and_finds_every_index_outside(case):
     module, indices = fused(case), draw(case)

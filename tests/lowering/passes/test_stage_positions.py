@@ -64,7 +64,7 @@ def gathered(module: ModuleOp, case: str, indices: np.ndarray) -> np.ndarray:
     return out
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("case", CASES)
 def test_kept_positions_keep_the_bytes_and_out_where_an_index_is_outside(case):
     operator, shape, dtype, schedule, bits = CASES[case]

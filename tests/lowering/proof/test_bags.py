@@ -25,7 +25,7 @@ def bags(bounds: str = "zero", operator: GatherReduce | None = None, data: str =
     return operator_module(operator or GatherReduce(), ArraySpec.parse(data), ArraySpec.parse("5x7xi64"), bounds=bounds)
 
 
-@pytest.mark.draw(3)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("schedule", ["", VECTORS, REGISTERS, "unroll{loop=inner factor=3}"])
 def test_passes_of_sums_are_proved_down_to_registers(prove, bounds, schedule):

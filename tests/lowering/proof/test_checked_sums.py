@@ -47,14 +47,14 @@ def check_proved(verdicts, check: str) -> None:
     assert any(verdict.name == check and verdict.status == "proved" for verdict in verdicts)
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
 @pytest.mark.parametrize("name", [*BAGS, *PAIRS])
 def test_bags_that_are_checked_while_they_are_added_are_proved_down_to_registers(prove, name, schedule):
     check_proved(prove(bags(name), checked(schedule, FUSED, reduction=True)), FUSED)
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
 @pytest.mark.parametrize("name", BAGS)
 def test_bags_that_read_staged_positions_are_proved_down_to_registers(prove, name, schedule):
@@ -83,6 +83,7 @@ def test_gradients_are_proved_down_to_loops(operator, prove, name, schedule, sca
         check_proved(prove(operator(name, "error", scale=scale), checked(passes, check, gradient=True)), check)
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("loop", ["indices", "indices_o"])
 def test_tuples_are_proved(operator, prove, loop):
     check = f"fuse-bounds-check{{loop={loop}}}"

@@ -52,7 +52,7 @@ def test_default_pipeline_is_proved(name, bounds, index, operator, prove) -> Non
     assert verdicts[-1].status is Status.PROVED
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("index", INDEX_TYPES)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd"])
@@ -69,6 +69,7 @@ def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
     assert unsettled(prove(operator("gather", "zero", scale=1.0), f"{pipeline},lower-nest-to-loops")) == []
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("partition", ["owners=3}", "owners=4},interleave-owners{block=2}"])
 def test_owners_that_clear_and_scale_their_own_positions_are_proved(partition, operator, prove) -> None:
     owners = f"owner-computes{{{partition},fuse-into-owners,tile-loops{{loops=indices sizes=16}}"
@@ -120,7 +121,7 @@ def test_a_schedule_behind_the_check_of_the_indices_is_proved(operator, prove) -
     assert unsettled(prove(operator("gather", "error"), f"{NEST},{tiles},vectorize-inner{{lanes=4}}")) == []
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [

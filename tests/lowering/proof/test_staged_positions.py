@@ -111,7 +111,7 @@ WRONG = {
 }
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_pass_that_breaks_staged_positions_is_refuted(name, operator, prove):
     old, new, reason = WRONG[name]

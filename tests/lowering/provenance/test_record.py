@@ -38,7 +38,7 @@ def find(level: Level, pattern: str) -> list[int]:
     return [number for number, line in enumerate(level.lines) if re.search(pattern, line.text)]
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")
 @pytest.mark.parametrize("name", CASES)
 def test_the_work_of_the_hot_loops_maps_to_the_operator_and_is_the_same_with_lines(traces, name):
@@ -104,6 +104,7 @@ def test_each_line_of_the_source_came_from_the_operation_that_it_prints(traces):
             assert printed in loops.lines[origin].text
 
 
+@pytest.mark.thorough
 def test_a_pass_that_carries_no_locations_is_followed_by_what_uses_its_operations(monkeypatch):
     from gathernest.lowering.nest import located
 

@@ -174,6 +174,7 @@ def test_results_too_small_for_a_schedule_are_not_predicted(monkeypatch):
     assert chosen_schedule(small, is_gradient=False).schedule == Schedule()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_candidates_are_legal(name):
     found = proposed(name)

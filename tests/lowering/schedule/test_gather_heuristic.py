@@ -258,6 +258,7 @@ def test_each_pass_has_its_reason():
 SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(
     *(SIZES, SIZES, SIZES, SIZES),
@@ -290,6 +291,7 @@ def nests_of_sizes(sizes):
     return nests
 
 
+@pytest.mark.thorough
 def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
     nests, sizes = nests_of_sizes((0, 3, 5000)), ((12, 16), (20, 25))
     assert len(nests) > 300

@@ -84,7 +84,7 @@ def reduced(session, table, indices, weights=None, left_out=None):
     return session.run({"rows": rows})["sums"].tobytes()
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 @pytest.mark.parametrize("order", [in_fours, one_by_one, from_the_first, backwards])

@@ -103,7 +103,7 @@ SHARED = {
 }
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("name", SHARED)
 def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
     operator, shape, indices_shape, schedule = SHARED[name]
@@ -226,6 +226,7 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
     check()
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("draw_schedule", "count", "counts", "fields"),
     [

@@ -48,6 +48,7 @@ def check_compiled(oracle, case, dtype: np.dtype, scale: float, **options) -> No
     assert agree(out, wanted)
 
 
+@pytest.mark.draw(1)
 @settings(EXACT, max_examples=examples(12))
 @given(data=st.data())
 @OPERATORS

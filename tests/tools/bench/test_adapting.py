@@ -28,6 +28,7 @@ def at_once(monkeypatch):
         monkeypatch.setattr(module, name, value)
 
 
+@pytest.mark.thorough
 def test_a_case_adapts_apart_from_this_process_and_leaves_its_knobs(at_once, gathernest, unnamed_machine):
     process = adapters.ADAPTER
     ended = gathernest("bench", "--adapt", "--quick", "--case", "rows-64B", "--seconds", "20", "--threads", "1")
@@ -38,6 +39,7 @@ def test_a_case_adapts_apart_from_this_process_and_leaves_its_knobs(at_once, gat
     assert (gn.knobs.adapt, gn.knobs.tuning, gn.knobs.machine) == (False, None, None)
 
 
+@pytest.mark.thorough
 def test_schedules_are_those_of_the_machine_that_the_knob_names(at_once, tmp_path, monkeypatch):
     file = tmp_path / "machine.json"
     file.write_text(json.dumps({"base": "zen3", "vector_bytes": 16, "wide_vector_bytes": 16}))

@@ -53,6 +53,7 @@ def test_every_variant_gives_the_plain_bytes_and_counts_indices_out_of_range(lib
             assert library.call(library.job(sizes, inputs, 0, variant))() >= 2, f"{case.name}, {variant}"
 
 
+@pytest.mark.thorough
 def test_separate_check_leaves_the_result_untouched(library):
     case = CASES[2]
     inputs, sizes = case.make(sets=1), sizes_of(case)

@@ -43,6 +43,7 @@ def found(name: str, ratio: float, measured_us: float, predicted_us: float) -> R
     return Regretted(Case(name, "rows", (4, 4), (3,)), (chosen, best), best.schedule, ratio)
 
 
+@pytest.mark.thorough
 def test_each_candidate_has_a_time_a_prediction_and_the_chosen_one_comes_first(measured):
     (one,) = measured.cases
     assert one.chosen.schedule.startswith("specialize-inner{bytes=256}")
@@ -82,6 +83,7 @@ def test_markdown_says_what_a_better_schedule_has_that_the_chosen_one_has_not(me
     assert not any(line.startswith("* fine") for line in shown)
 
 
+@pytest.mark.thorough
 def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_path):
     file = tmp_path / "regret.json"
     words = ["--quick", "--case", "rows-64B,call-kernel", "--rounds", "1", "--candidates", "2", "--json", str(file)]
@@ -136,6 +138,7 @@ def test_another_choice_is_judged_by_its_own_time_and_one_without_a_time_has_no_
     assert f"* rows: {chosen['schedule']} is chosen, and was not measured" in as_markdown(unknown)
 
 
+@pytest.mark.thorough
 def test_the_command_judges_a_file_by_the_machine_that_is_named(gathernest, monkeypatch):
     ended = gathernest("bench", "--regret", "--from", str(RECORDED))
     assert ended.status == 0

@@ -143,6 +143,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.draw(14)
 @pytest.mark.parametrize("case", ERRORS)
 def test_bad_input_is_one_line(stage, capsys, case, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -50,6 +50,7 @@ def model(tmp_path):
     return str(tmp_path / "model.onnx")
 
 
+@pytest.mark.thorough
 def test_one_command_writes_the_report_of_a_gather(gathernest, tmp_path):
     path = tmp_path / "report.html"
     ended = gathernest("report", *ROWS, "--bounds", "clip", "--schedule", "", "--no-timing", "-o", str(path))

@@ -14,6 +14,7 @@ from gathernest.kernels.runtime import dispatch
 BAGS = ("show", "--operator", "gather_reduce", "--data", "40x6xf32", "--indices", "5x3xi64")
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize(
     ("dtype", "reduce", "factors", "title"),
     [

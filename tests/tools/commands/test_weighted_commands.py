@@ -108,6 +108,7 @@ def test_report_has_no_drawing_of_accesses(gathernest, tmp_path):
     assert "The memory accesses" not in page.read_text()
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("words", [BAGS, MEANS])
 @pytest.mark.parametrize("command", ["exec", "bisect", "step"])
 def test_a_stage_runs_again(gathernest, tmp_path, words, command):

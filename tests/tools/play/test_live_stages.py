@@ -7,6 +7,7 @@ from gathernest.tools.play.live_stages import Mistake, begin, chosen_steps, nest
 from gathernest.tools.play.settings import FIRST, Settings
 
 
+@pytest.mark.thorough
 def test_the_stages_are_those_of_the_kernel_and_the_nest_that_of_the_script(plan, made):
     kernel = gn.compile(**FIRST.gather, schedule=str(plan.schedule))
     assert [stage.text for stage in made][-1] == list(kernel.stages.values())[-1]

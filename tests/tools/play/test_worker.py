@@ -97,6 +97,7 @@ def test_an_edit_that_does_not_parse_is_told():
     assert "arith.addu is not registered" in found_by(machine_code(edited("arith.addi", "arith.addu")))["error"]
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -193,7 +193,7 @@ def legal(request) -> tuple[Gather, str]:
     return GATHERS[name], steps
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
     gather, steps = legal
     wanted, script, known = gather.expected.tobytes(), gather.script(), {}
@@ -280,6 +280,7 @@ def test_an_illegal_step_shows_the_nest_and_changes_nothing(name):
     assert written(GATHERS[gather], steps).ir == before
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])
 def test_bags_have_scripts_too(operator):
     bags = RNG.integers(0, 40, (9, 4))

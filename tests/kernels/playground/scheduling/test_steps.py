@@ -288,6 +288,7 @@ def gradient_of(script, rows, count):
     return script.compile()(grad, indices), wanted
 
 
+@pytest.mark.thorough
 def test_owners_that_clear_are_not_divided_again():
     script = gn.schedule("gather_grad", "100x64xf32", "80xi64")
     script.owner_computes(2).owner_computes(3)

@@ -68,6 +68,7 @@ def test_equal_lines_far_from_a_difference_are_left_out():
     assert kinds == [("equal", 17), *near, ("changed", 0), *near, ("equal", 17)]
 
 
+@pytest.mark.thorough
 def test_a_level_is_cut_where_the_page_is_too_large_and_says_how_many_rows_are_left_out(section, trace, monkeypatch):
     (diff,) = compared([stage("cse", *"abcdefgh")], [stage("cse", *"ABCDEFGH")], 5)
     assert [row.kind for row in diff.rows] == ["changed"] * 5 + ["more"]

@@ -87,6 +87,7 @@ def test_a_revision_that_fails_says_why(checkout, here):
         section_at("HEAD", here, None, name="B")
 
 
+@pytest.mark.thorough
 def test_a_repository_of_somebody_else_is_no_checkout(program, tmp_path, monkeypatch, here):
     program("git")
     (tmp_path / "own.py").write_text("")

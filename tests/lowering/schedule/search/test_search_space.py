@@ -291,7 +291,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_schedules_of_a_search_are_legal_or_rejected(name):
     problem = PROBLEMS[name]

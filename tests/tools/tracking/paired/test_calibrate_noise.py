@@ -30,6 +30,7 @@ def test_longer_comparisons_see_smaller_changes_and_short_ones_none():
     assert not noise.is_alarm
 
 
+@pytest.mark.thorough
 def test_command_prints_each_family(gathernest, repository, eight_restarts, monkeypatch, tmp_path):
     rng = np.random.default_rng(2)
     monkeypatch.setattr(
