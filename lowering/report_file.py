@@ -10,7 +10,7 @@ from pathlib import Path
 def save_report(text: str, suffix: str) -> Path:
     """Write a text to a temporary file that is named by its content, and return its path.
 
-    An error that comes again and again leaves one file. Where another user has a file of that name, the file gets a
+    An error that is raised repeatedly leaves one file. Where another user has a file of that name, the file gets a
     name of its own.
 
     Raises:

@@ -172,7 +172,9 @@ def check(text: str, name: str) -> None:
 @pytest.mark.parametrize(
     "page", [path for path in PAGES if path.name not in FROM_DOCSTRINGS], ids=lambda path: path.stem
 )
-def test_every_block_runs_and_prints_what_stands_below_it(page: Path, tmp_path: Path, monkeypatch) -> None:
+def test_every_block_runs_and_prints_what_stands_below_it(
+    page: Path, tmp_path: Path, monkeypatch, unnamed_machine
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GATHERNEST_TUNING", str(tmp_path / "tuning.json"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

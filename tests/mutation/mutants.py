@@ -25,7 +25,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -221,7 +220,7 @@ class Suite:
     def rest(self, mutant: Mutant, budget: float) -> list[str]:
         """Return the tests of `make test-all` alone that are likely to run the line: those beside the quick ones."""
         near = self._running(mutant)
-        functions = Counter(test.partition("[")[0] for test in near)
+        functions = {test.partition("[")[0] for test in near}
         files = {test.partition("::")[0] for test in near}
         seconds = {function: self.seconds[test] for test in near for function in [test.partition("[")[0]]}
         found = [test for file in sorted(files) for test in self.others.get(file, ())]
