@@ -3,7 +3,6 @@
 No file and no folder of the package has more than a reader looks through at once.
 """
 
-import collections
 import re
 from pathlib import Path
 
