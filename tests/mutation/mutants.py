@@ -38,6 +38,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "mutants"
 ROOMS = ("ir", "lowering", "kernels/runtime")
 SEED = 38
+# The tests of `make test`: pages and packages have their own.
+TESTS = ("tests", "--ignore=tests/docs", "--ignore=tests/packaging")
 # A test that takes longer than this many seconds hangs, which counts as killed.
 HANG_SECONDS = 90
 # A mutant of a pass has every kernel compiled anew, so its tests may take this many times as long as they took before.
@@ -116,7 +118,7 @@ def record_coverage() -> None:
     report, rooms = BUILD / "durations.xml", [f"--cov={ROOT / room}" for room in ROOMS]
     cover = [*rooms, "--cov-context=test", "--cov-report="]
     environment = os.environ | {"COVERAGE_FILE": str(BUILD / "coverage")}
-    command = pytest_arguments("-n", "2", "--dist", "loadfile", f"--junitxml={report}", *cover, "tests")
+    command = pytest_arguments("-n", "2", "--dist", "loadfile", f"--junitxml={report}", *cover, *TESTS)
     status = subprocess.run(command, cwd=ROOT, env=environment).returncode
     if status:
         raise SystemExit("the tests fail without a mutant; mend them first")
@@ -248,7 +250,7 @@ def _within(tests: list[str], seconds: dict[str, float], budget: float) -> list[
 
 def collected(*more: str) -> list[str]:
     """Return the identifiers of the tests that pytest collects."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *more, "tests"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *more, *TESTS]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
     return [line for line in lines if line.startswith("tests/") and "::" in line]
 
