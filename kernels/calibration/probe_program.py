@@ -90,7 +90,7 @@ def _scalars(ahead: int, locality: int, streams: bool) -> str:
         if ahead:
             lines.append(f"    prefetch_{locality}(data, 4 * load_i64(indices, 8 * at + {8 * (lane + ahead)}))")
         lines.append(f"    i{lane} = load_i64(indices, 8 * at + {8 * lane})")
-        lines.append(f"    e{lane} = load_i32(data, 4 * minui(wrap(i{lane}, size), size - 1))")
+        lines.append(f"    e{lane} = load_i32(data, 4 * clamp(wrap(i{lane}, size), size))")
     store = "stream" if streams else "store"
     lines.append(f"    {store}_v8xi32(out, 4 * at, join_v8xi32(e0, e1, e2, e3, e4, e5, e6, e7))")
     return "\n" + "\n".join("    " + line for line in lines) + "\n    return 0\n"
@@ -100,9 +100,9 @@ def _scalars(ahead: int, locality: int, streams: bool) -> str:
 _GATHERED_SCALARS = """
     for at in range(0, count, 8):
         lanes = load_v8xi64(indices, 8 * at)
-        wrapped = minui_v8xi64(addi_v8xi64(lanes, broadcast_v8xi64(size)), lanes)
-        lowered = minui_v8xi64(wrapped, broadcast_v8xi64(size - 1))
-        store_v8xi32(out, 4 * at, gather_v8xi32(data, lowered))
+        wrapped = wrap_v8xi64(lanes, broadcast_v8xi64(size))
+        inside = ult_v8xi64(wrapped, broadcast_v8xi64(size))
+        store_v8xi32(out, 4 * at, gather_inside_v8xi32(data, wrapped, inside))
     return 0
 """
 
@@ -135,7 +135,7 @@ def _rows(row_bytes: int, vector_bytes: int, near: int = 0, far: int = 0, *, str
     for at in range(count):
 {prefetches}
         index = load_i64(indices, 8 * at)
-        place = {row_bytes} * minui(wrap(index, size), size - 1)
+        place = {row_bytes} * clamp(wrap(index, size), size)
 {copies}
     return 0
 """
@@ -183,11 +183,12 @@ def _source() -> str:
     )
     kinds = ("v4xi32", "v8xi32", "v16xi32")
     vectors = [f"{operation}_{kind}" for operation in ("join", "load", "store", "stream") for kind in kinds]
-    vectors += [f"{operation}_v8xi64" for operation in ("addi", "broadcast", "load", "minui", "store")]
+    vectors += ["gather_inside_v8xi32"]
+    vectors += [f"{operation}_v8xi64" for operation in ("addi", "broadcast", "load", "store", "ult", "wrap")]
     return f"""from numba import int64, njit
 
-from gathernest.lowering.numba.intrinsics import load_i32, load_i64, minui, uge, wrap, zext
-from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_v8xi32, prefetch_2, prefetch_3
+from gathernest.lowering.numba.intrinsics import clamp, load_i32, load_i64, uge, wrap, zext
+from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, prefetch_2, prefetch_3
 
 
 {functions}

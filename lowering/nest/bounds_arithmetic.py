@@ -57,6 +57,20 @@ def is_clamp(op: Operation) -> bool:
     return function is not None and bool(function.function_type.outputs.data)
 
 
+def is_wrap(op: Operation) -> bool:
+    """Return whether an operation lets negative indices count from the end: `min(index + size, index)`, unsigned."""
+    return isinstance(op, arith.MinUIOp) and isinstance(op.lhs.owner, arith.AddiOp) and op.lhs.owner.lhs is op.rhs
+
+
+def size_of_clamp(op: Operation) -> SSAValue | None:
+    """Return the size of the axis that an operation clamps a checked position to; None where it is no such clamp."""
+    if not is_clamp(op):
+        return None
+    last = op.operands[1].owner
+    assert isinstance(last, arith.SubiOp)
+    return last.lhs
+
+
 @dataclass
 class Emitter:
     """Inserts arithmetic on i64 and names what it makes."""

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...ir.dialects.types import strides_of
 from ...ir.dialects.upstream import FromElementsOp
+from .bounds_arithmetic import size_of_clamp
 from .queries import static_size
 
 _REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
@@ -60,10 +61,14 @@ Pack = Same | Steps | Loaded | Computed
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The lanes of a vector as elements of one memref, at a pack of subscripts in each dimension."""
+    """The lanes of a vector as elements of one memref, at a pack of subscripts in each dimension.
+
+    Lanes whose subscript is not below the size of its dimension load nothing; that is None where all are below it.
+    """
 
     memory: SSAValue
     subscripts: tuple[Pack, ...]
+    sizes: tuple[SSAValue | None, ...]
 
 
 def gathered(vector: FromElementsOp) -> Gathered | None:
@@ -79,7 +84,14 @@ def gathered(vector: FromElementsOp) -> Gathered | None:
     packs = tuple(pack for pack in subscripts if pack is not None)
     is_whole = len(packs) == len(subscripts) and any(isinstance(pack, Loaded | Computed) for pack in packs)
     is_whole = is_whole and not any(map(_divides, packs))
-    return Gathered(first.memref, packs) if is_whole else None
+    if not is_whole:
+        return None
+    sizes = tuple(size_of_clamp(pack.op) if isinstance(pack, Computed) else None for pack in packs)
+    unclamped = (
+        pack.operands[0] if isinstance(pack, Computed) and size is not None else pack
+        for pack, size in zip(packs, sizes, strict=True)
+    )
+    return Gathered(first.memref, tuple(unclamped), sizes)
 
 
 def packed(vector: FromElementsOp) -> Pack | None:
@@ -121,14 +133,15 @@ def _scalars(pack: Pack) -> set[SSAValue]:
     """Return the values that a pack takes from outside, each with the casts in front of it."""
     match pack:
         case Same(value) | Steps(value):
-            return {value, _uncast(value)}
+            return {value, uncast(value)}
         case Loaded(load):
-            return {scalar for index in load.indices for scalar in (index, _uncast(index))}
+            return {scalar for index in load.indices for scalar in (index, uncast(index))}
         case Computed(_, operands):
             return set().union(*map(_scalars, operands))
 
 
-def _uncast(value: SSAValue) -> SSAValue:
+def uncast(value: SSAValue) -> SSAValue:
+    """Return a value without the casts of its type."""
     while isinstance(value.owner, arith.IndexCastOp):
         value = value.owner.input
     return value
@@ -139,7 +152,7 @@ def pack_of(lanes: Sequence[SSAValue]) -> Pack | None:
     steps = _steps(lanes)
     if steps is not None and lanes[0].type != i1:
         return Steps(lanes[0]) if steps else Same(lanes[0])
-    owners = [_uncast(value).owner for value in lanes]
+    owners = [uncast(value).owner for value in lanes]
     first = owners[0]
     if any(not isinstance(op, type(first)) for op in owners):
         return None
@@ -185,7 +198,7 @@ def _steps(lanes: Sequence[SSAValue]) -> int | None:
 
 def _place(value: SSAValue) -> tuple[tuple[SSAValue, ...], int]:
     """Return a value as what it is computed from, and how much is added to that."""
-    value = _uncast(value)
+    value = uncast(value)
     op, number = value.owner, _number(value)
     if number is not None:
         return (), number
@@ -194,7 +207,7 @@ def _place(value: SSAValue) -> tuple[tuple[SSAValue, ...], int]:
         return base, offset + number
     if isinstance(op, arith.SubiOp):
         base, offset = _place(op.lhs)
-        return (*base, _uncast(op.rhs)), offset
+        return (*base, uncast(op.rhs)), offset
     return (value,), 0
 
 

@@ -27,6 +27,7 @@ from ...ir.dialects.attributes import LOOP_NAMES
 from ...ir.dialects.upstream import SIToFPOp, UIToFPOp, is_nontemporal
 from ...ir.errors import InternalError, ScheduleError
 from ...ir.loop_name import LoopName
+from ..nest.bounds_arithmetic import is_wrap, size_of_clamp
 from ..nest.constant_indices import find_global
 from ..nest.queries import functions, viewed
 from .naming import INDENT, Function, element_of, numba_type, stored_name
@@ -190,9 +191,12 @@ class _Emitter(VectorEmitter):
         method(op)
 
     def emit_arith_minui(self, op: arith.MinUIOp) -> None:
-        shifted = op.lhs.owner
-        if isinstance(shifted, arith.AddiOp) and shifted.lhs is op.rhs:
+        """Add a minimum, which LLVM makes vectors of where positions are stored; for an address, what is faster."""
+        is_address, size = not _is_stored(op.result), size_of_clamp(op)
+        if is_address and is_wrap(op) and isinstance(shifted := op.lhs.owner, arith.AddiOp):
             return self.assign(op, self.call("wrap", self.value(op.rhs), self.value(shifted.rhs)))
+        if is_address and size is not None:
+            return self.assign(op, self.call("clamp", self.value(op.lhs), self.value(size)))
         self.assign(op, self.call("minui", self.value(op.lhs), self.value(op.rhs)))
 
     def emit_arith_cmpi(self, op: arith.CmpiOp) -> None:
@@ -253,6 +257,7 @@ class _Emitter(VectorEmitter):
     def emit_memref_load(self, op: memref.LoadOp) -> None:
         kind = "reload" if viewed(op.memref) in self.written else "load"
         self.assign(op, self.call(f"{kind}_{stored_name(op.res.type)}", self.address(op.memref, op.indices)))
+        self.insert_lane(op)
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
         store = f"{'stream' if is_nontemporal(op) else 'store'}_{stored_name(op.value.type)}"
@@ -391,3 +396,13 @@ def _loop_names(op: Operation) -> str:
 def _is_addition(block: Block) -> bool:
     ops = list(block.ops)
     return len(ops) == 2 and isinstance(ops[0], arith.AddiOp) and set(ops[0].operands) == set(block.args)
+
+
+def _is_stored(position: SSAValue) -> bool:
+    """Return whether a position is stored, which may clamp and narrow it first."""
+    passed_on = (arith.IndexCastOp, arith.MinUIOp, arith.TruncIOp)
+    return any(
+        (isinstance(use.operation, memref.StoreOp) and use.operation.value is position)
+        or (isinstance(use.operation, passed_on) and _is_stored(use.operation.results[0]))
+        for use in position.uses
+    )

@@ -144,6 +144,20 @@ wrap = make(
 )
 
 
+def _clamp(builder: Any, position: ir.Value, size: ir.Value) -> ir.Value:
+    """Select by a condition that is said to hold nearly always: LLVM branches, which delays no address."""
+    is_inside = builder.icmp_unsigned("<", position, size)
+    clamped = builder.select(is_inside, position, builder.sub(size, ir.IntType(64)(1)))
+    weights = [ir.MetaDataString(builder.module, "branch_weights"), ir.IntType(32)(2**20), ir.IntType(32)(1)]
+    clamped.set_metadata("prof", builder.module.add_metadata(weights))
+    return clamped
+
+
+clamp = make(
+    "clamp", "The position, or size - 1 where it is not below size.", types.int64(types.int64, types.int64), _clamp
+)
+
+
 def _wide(kind: ir.Type, lanes: int) -> ir.Type:
     """Return a type, or that of vectors of it where there are lanes."""
     return ir.VectorType(kind, lanes) if lanes else kind

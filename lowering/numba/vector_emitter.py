@@ -3,7 +3,7 @@
 import math
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, MemRefType, ModuleOp, VectorType, i1
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, MemRefType, ModuleOp, VectorType, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -11,6 +11,7 @@ from ...ir.dialects.attributes import GATHERED
 from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from ...ir.errors import InternalError
+from ..nest.bounds_arithmetic import is_clamp, is_wrap
 from ..nest.lane_packs import (
     Computed,
     Gathered,
@@ -22,9 +23,10 @@ from ..nest.lane_packs import (
     gathered,
     only_in_lanes,
     packed,
+    uncast,
 )
 from ..nest.queries import viewed, written
-from ..schedule.machine_model import STREAM_BYTES
+from ..schedule.machine_model import PART_BYTES, STREAM_BYTES
 from .naming import INDENT, Naming, numba_type
 from .program import NO_MEMORY
 
@@ -53,7 +55,15 @@ class VectorEmitter(Naming):
             and all(isinstance(use.operation, vector.ReductionOp) for use in op.result.uses)
         }
         self.made: dict[Block | None, dict[Pack, str]] = {}
-        places = {op: found.subscripts for op, found in self.gathers.items()}
+        self.parts: dict[Operation, dict[int, str]] = {
+            op: {}
+            for op in function.walk()
+            if isinstance(op, FromElementsOp) and op not in self.gathers and op not in self.packs and _has_branches(op)
+        }
+        places = {
+            op: (*found.subscripts, *(Same(size) for size in found.sizes if size is not None))
+            for op, found in self.gathers.items()
+        }
         self.in_lanes = only_in_lanes(places | {op: (pack,) for op, pack in self.packs.items()})
 
     def assign(self, op: Operation, expression: str) -> None:
@@ -102,23 +112,45 @@ class VectorEmitter(Naming):
             packed_here = self.counted.get(op, pack)
             self.names[op.result] = self._packed(packed_here, len(op.elements), self.made.setdefault(op.parent, {}))
             return
+        if (parts := self.parts.get(op)) is not None:
+            return self.assign(op, self.vector_call(f"concat_{numba_type(op.result.type)}", *parts.values()))
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
+
+    def insert_lane(self, op: memref.LoadOp) -> None:
+        """Put an element into the part of its vector at once: LLVM does not move that across the branch of a clamp."""
+        joined = next((use.operation for use in op.res.uses if use.operation in self.parts), None)
+        if not isinstance(joined, FromElementsOp):
+            return
+        parts, bits = self.parts[joined], 8 * element_size_bytes(op.res.type)
+        part, lane = divmod(list(joined.elements).index(op.res), 8 * PART_BYTES // bits)
+        type_, element = f"v{8 * PART_BYTES // bits}xi{bits}", self.value(op.res)
+        if part in parts:
+            expression = self.vector_call(f"insert_{type_}", parts[part], element, str(lane))
+        else:
+            parts[part] = self.current.define(self.fresh("part"))
+            expression = self.vector_call(f"broadcast_{type_}", element)
+        self.current.add(f"{parts[part]} = {expression}", op)
 
     def _gather(self, op: FromElementsOp, found: Gathered) -> None:
         """Add the places of all lanes, as vectors, and the gather of their elements."""
         lanes, made = len(op.elements), dict[Pack, str]()
         type_ = f"v{lanes}xi64"
         others = [pack.value if isinstance(pack, Same) else None for pack in found.subscripts]
-        place = ""
-        for dim, pack in enumerate(found.subscripts):
+        place = inside = ""
+        for dim, (pack, size) in enumerate(zip(found.subscripts, found.sizes, strict=True)):
             if isinstance(pack, Same):
                 continue
             along, stride = self._packed(pack, lanes, made), self.stride(found.memory, dim)
+            if size is not None:
+                end = self.vector_call(f"broadcast_{type_}", self.value(size))
+                below = self.vector_call(f"ult_{type_}", along, end)
+                inside = self.vector_call(f"and_v{lanes}xi1", inside, below) if inside else below
             if stride != "1":
                 along = self.vector_call(f"muli_{type_}", along, self.vector_call(f"broadcast_{type_}", stride))
             place = self.vector_call(f"addi_{type_}", place, along) if place else along
         base = self.base_address(found.memory, others)
-        self.assign(op, self.vector_call(f"gather_{numba_type(op.result.type)}", base, place))
+        name, masks = ("gather_inside", [inside]) if inside else ("gather", [])
+        self.assign(op, self.vector_call(f"{name}_{numba_type(op.result.type)}", base, place, *masks))
 
     def _packed(self, pack: Pack, lanes: int, made: dict[Pack, str]) -> str:
         """Return the expression of a pack of i64, whose operations are added once each."""
@@ -140,6 +172,9 @@ class VectorEmitter(Naming):
                 expression = self.vector_call(
                     f"{kind}_v{lanes}x{op.operands[0].type}", self._packed(narrow, lanes, made)
                 )
+            case Computed(op, (Computed(arith.AddiOp(), (_, size)), index)) if is_wrap(op):
+                sides = self._packed(index, lanes, made), self._packed(size, lanes, made)
+                expression = self.vector_call(f"wrap_{type_}", *sides)
             case Computed(op, (left, right)):
                 sides = self._packed(left, lanes, made), self._packed(right, lanes, made)
                 name = _ELEMENT_WISE.get(op.name)
@@ -216,6 +251,20 @@ class VectorEmitter(Naming):
         assert isinstance(type_, MemRefType)
         bits = 8 * element_size_bytes(type_.element_type)
         self.assign(op, self.vector_call(f"stack_{math.prod(type_.get_shape())}xi{bits}"))
+
+
+def _has_branches(vector: FromElementsOp) -> bool:
+    """Return whether each lane of a vector of whole parts is loaded for it alone, at a position that is clamped."""
+    loads = [element.owner for element in vector.elements]
+    if not isinstance(type_ := vector.elements[0].type, IntegerType) or type_.width.data not in (8, 16, 32, 64):
+        return False
+    return len(loads) * type_.width.data >= 8 * PART_BYTES and all(
+        isinstance(load, memref.LoadOp)
+        and load.parent is vector.parent
+        and len(list(load.res.uses)) == 1
+        and any(isinstance(op := uncast(place).owner, Operation) and is_clamp(op) for place in load.indices)
+        for load in loads
+    )
 
 
 def _narrows(op: Operation) -> bool:

@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 
-from ..schedule.machine_model import STREAM_BYTES
+from ..schedule.machine_model import PART_BYTES, STREAM_BYTES
 from .buffers import HEAP, stack
 from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
 
@@ -81,6 +81,28 @@ def _join(type_: VectorType) -> tuple[str, Any, Callable]:
         return result
 
     return f"Make {type_.name} of its elements.", type_(*[_element(type_)] * type_.lanes), build
+
+
+def _insert(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, vector: ir.Value, element: ir.Value, lane: ir.Value) -> ir.Value:
+        return builder.insert_element(vector, element, lane)
+
+    return f"A {type_.name} with another element in one lane.", type_(type_, _element(type_), types.int64), build
+
+
+def _concat(type_: VectorType) -> tuple[str, Any, Callable]:
+    part = VectorType(PART_BYTES * 8 // type_.bits, type_.bits)
+
+    def build(builder: Any, *parts: ir.Value) -> ir.Value:
+        joined, count = list(parts), part.lanes
+        while len(joined) > 1:
+            count *= 2
+            lanes = ir.Constant(ir.VectorType(_I32, count), list(range(count)))
+            pairs = zip(joined[::2], joined[1::2], strict=True)
+            joined = [builder.shuffle_vector(low, high, lanes) for low, high in pairs]
+        return joined[0]
+
+    return f"Make {type_.name} of its parts of {PART_BYTES} bytes.", type_(*[part] * (type_.lanes // part.lanes)), build
 
 
 def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
@@ -198,11 +220,19 @@ def _all(value: ir.Constant, lanes: int) -> ir.Constant:
     return ir.Constant(ir.VectorType(value.type, lanes), [value] * lanes)
 
 
-def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
+def _wrap(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, index: ir.Value, size: ir.Value) -> ir.Value:
+        is_negative = builder.icmp_signed("<", index, ir.Constant(type_.llvm, [0] * type_.lanes))
+        return builder.select(is_negative, builder.add(index, size), index)
+
+    return f"The lanes of {type_.name}, those below 0 added to a size.", type_(type_, type_), build
+
+
+def _gather(type_: VectorType, *, is_masked: bool = False) -> tuple[str, Any, Callable]:
     lanes, element = type_.lanes, type_.llvm.element
     pointers, mask = ir.VectorType(element.as_pointer(), lanes), ir.VectorType(ir.IntType(1), lanes)
 
-    def build(builder: Any, address: ir.Value, places: ir.Value) -> ir.Value:
+    def build(builder: Any, address: ir.Value, places: ir.Value, *inside: ir.Value) -> ir.Value:
         base = builder.inttoptr(address, element.as_pointer())
         bases = _repeated(builder, base, pointers)
         gep = GEPInstr(builder.block, bases, [places], False, "", source_etype=element)
@@ -210,11 +240,13 @@ def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
         kind = ir.FunctionType(type_.llvm, [pointers, _I32, mask, type_.llvm])
         name = f"llvm.masked.gather.v{lanes}i{type_.bits}.v{lanes}p0"
         function = cgutils.get_or_insert_function(builder.module, kind, name)
-        every, nothing = ir.Constant(mask, [1] * lanes), ir.Constant(type_.llvm, ir.Undefined)
-        return mark(builder, builder.call(function, [gep, _I32(1), every, nothing]), is_written=False)
+        masks = inside or [ir.Constant(mask, [1] * lanes)]
+        nothing = ir.Constant(type_.llvm, [0] * lanes if is_masked else ir.Undefined)
+        return mark(builder, builder.call(function, [gep, _I32(1), *masks, nothing]), is_written=False)
 
     doc = f"Load {type_.name} by a gather instruction: the elements at places behind an address."
-    return doc, type_(types.int64, VectorType(lanes, 64)), build
+    doc += " Lanes that are not inside are 0, and load nothing." if is_masked else ""
+    return doc, type_(types.int64, VectorType(lanes, 64), *([VectorType(lanes, 1)] if is_masked else [])), build
 
 
 def _compress(type_: VectorType) -> tuple[str, Any, Callable]:
@@ -306,6 +338,8 @@ def _repeated(builder: Any, value: ir.Value, type_: Any) -> ir.Value:
 
 _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "join": _join,
+    "insert": _insert,
+    "concat": _concat,
     "broadcast": _broadcast,
     "broadcastf": _broadcastf,
     "and": lambda v: (f"The bits that two {v.name} share.", v(v, v), ir.IRBuilder.and_),
@@ -328,6 +362,8 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "extend_unsigned": lambda v: _extend(v, unsigned=True),
     "narrow": _narrow,
     "gather": _gather,
+    "gather_inside": lambda v: _gather(v, is_masked=True),
+    "wrap": _wrap,
     "compress": _compress,
     "count": _count,
     "sum": _sum,

@@ -11,9 +11,10 @@ from .thresholds import CHECKED_LAUNCHES, LANE_UOPS, TILE_SIZES, UNROLLED_VECTOR
 
 # What the code generator counts on, of every machine: the step of a prefetch; the alignment that NumPy gives large
 # arrays, to whose multiples non-temporal stores go; the least element that can be stored so by itself (x86: movnti);
-# the elements that gather instructions load.
+# the elements that gather instructions load; the bytes of a vector that has instructions which set one lane.
 LINE_BYTES, STREAM_BYTES, MIN_SINGLE_BYTES = 64, 16, 4
 GATHERED_BYTES = (4, 8)
+PART_BYTES = 16
 # For how many calls a line may stay in a cache, and the steps in which that is found, each half of the one before.
 LEAST_CALLS, MOST_CALLS, HALVINGS = 2.0**-6, 2.0**6, 9
 

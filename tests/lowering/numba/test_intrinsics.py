@@ -28,6 +28,18 @@ def compiled():
     return arithmetic, compare
 
 
+def test_a_valid_index_has_its_own_position_and_any_other_the_last():
+    wrap, clamp = intrinsics.wrap, intrinsics.clamp
+
+    @njit("int64(int64, int64)")
+    def position(index, size):
+        return clamp(wrap(index, size), size)
+
+    for size in (1, 2, 7, 2**31, 2**63 - 1):
+        for index in (*EDGES, size // 2, size - 1, -size):
+            assert position(index, size) == (index % size if -size <= index < size else size - 1)
+
+
 @pytest.mark.parametrize("left", EDGES)
 @pytest.mark.parametrize("right", [edge for edge in EDGES if edge])
 def test_arithmetic_is_that_of_the_machine(compiled, left, right):

@@ -98,6 +98,36 @@ def test_broadcast_and_and_keep_the_bits_of_a_mask(vector, value):
     assert target.tolist() == (source & source.dtype.type(value)).tolist()
 
 
+@pytest.mark.parametrize("vector", ["v16xi8", "v16xi16", "v16xi32", "v8xi64"])
+def test_parts_whose_lanes_are_set_one_by_one_make_a_vector(vector):
+    lanes, width = shape_of(vector)
+    part = f"v{16 // width}xi{8 * width}"
+    names = {"load": part, "insert": part, "concat": vector, "store": vector}
+    space = {name: operation(f"{name}_{type_}") for name, type_ in names.items()}
+    parts = ", ".join(f"insert(load(source, {16 * number}), 7, 1)" for number in range(lanes * width // 16))
+    exec(f"def join(source, target): store(target, 0, concat({parts}))", space)
+    source, target = np.arange(lanes, dtype=f"i{width}"), np.zeros(lanes, f"i{width}")
+    njit("void(int64, int64)")(space["join"])(source.ctypes.data, target.ctypes.data)
+    source[1 :: 16 // width] = 7
+    assert target.tolist() == source.tolist()
+
+
+def test_a_gather_reads_nothing_for_lanes_outside():
+    load, store, wrap = operation("load_v4xi64"), operation("store_v4xi32"), operation("wrap_v4xi64")
+    broadcast, below, gather = operation("broadcast_v4xi64"), operation("ult_v4xi64"), operation("gather_inside_v4xi32")
+
+    @njit("void(int64, int64, int64, int64)")
+    def read(data, indices, size, out):
+        places = wrap(load(indices, 0), broadcast(size))
+        store(out, 0, gather(data, places, below(places, broadcast(size))))
+
+    data, out = np.arange(10, 15, dtype=np.int32), np.zeros(4, np.int32)
+    for indices, expected in (([0, 4, -1, -5], [10, 14, 14, 10]), ([5, -6, 2**63 - 1, -(2**63)], [0] * 4)):
+        places = np.array(indices)
+        read(data.ctypes.data, places.ctypes.data, 5, out.ctypes.data)
+        assert out.tolist() == expected
+
+
 @pytest.mark.parametrize("vector", [name for name in VECTORS if not name.endswith("i128")])
 def test_integers_are_added_modulo_their_width(vector):
     reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addi_{vector}")
