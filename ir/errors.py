@@ -94,11 +94,11 @@ def number_of_inputs(least: int, most: int) -> str:
     return f"{least} to {most} inputs" if least != most else f"{least} input{'s' * (least != 1)}"
 
 
-def did_you_mean(got: str, allowed: Iterable[str]) -> str:
+def did_you_mean(got: object, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `allowed`, or an empty string when none is close."""
     from difflib import get_close_matches
 
-    if len(got) > MAX_SHOWN_LENGTH:
+    if not isinstance(got, str) or len(got) > MAX_SHOWN_LENGTH:
         return ""
     allowed = list(allowed)
     close = get_close_matches(got, allowed, n=1, cutoff=0.8)

@@ -48,11 +48,11 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
         return _MODES[bounds]
     except (KeyError, TypeError):
         names = [mode.value for mode in Bounds]
-        hint = did_you_mean(str(bounds), names)
-        if str(bounds).lower() == "fill":
+        hint = did_you_mean(bounds, names)
+        if isinstance(bounds, str) and bounds.lower() == "fill":
             hint = "; a gather takes gathernest.Fill(value), too"
         raise InvalidGatherError(
-            f"bounds {bounds!r} is not a bounds mode; use one of {', '.join(names)}{hint}"
+            f"bounds {show(bounds)} is not a bounds mode; use one of {', '.join(names)}{hint}"
         ) from None
 
 
@@ -65,7 +65,7 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
         return value
     wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
     candidate: Any = value
-    if allow_array and getattr(candidate, "ndim", 0) == 1 and candidate.size == 1:
+    if allow_array and getattr(candidate, "ndim", 0) == 1 and getattr(candidate, "size", 0) == 1:
         candidate = candidate.reshape(())[()]
     elif allow_array and isinstance(value, list | tuple) and len(value) == 1:
         candidate = value[0]

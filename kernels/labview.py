@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.element_types import check_scale
-from ..ir.errors import GathernestError, InvalidGatherError
+from ..ir.errors import GathernestError, InvalidGatherError, show
 from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
 from .gather import run_operator
@@ -115,7 +115,7 @@ def gather_nd(
     node = Node(_text(name, "name"), _names(specified_outputs_name))
     with _named(node):
         if not isinstance(training, bool | np.bool_):
-            raise InvalidGatherError(f"training must be True or False, got {training!r}")
+            raise InvalidGatherError(f"training must be True or False, got {show(training)}")
         coefficient = checked_scale(lda_coeff, "lda_coeff")
         array, index_values = data_array(data), index_array(indices)
         if training and (is_dask_array(array) or is_dask_array(index_values)):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.errors import InvalidGatherError, did_you_mean
+from ..ir.errors import InvalidGatherError, did_you_mean, show
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.positions import reject_negative
 from ..ir.semantics import Bounds, integer_argument
@@ -225,7 +225,7 @@ class Operators(Mapping[str, OperatorVersion]):
         if not isinstance(name, str) or name not in self._table:
             there = ", ".join(self._table)
             raise UnknownOperatorError(
-                f"there is no operator {name!r}; there are {there}{did_you_mean(str(name), self._table)}"
+                f"there is no operator {show(name)}; there are {there}{did_you_mean(name, self._table)}"
             )
         return self._table[name]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
+from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean, show
 from ..ir.positions import first_where
 from ..ir.problem import check_addresses
 from ..ir.semantics import BoundsMode, integer_argument, normalize_axis
@@ -123,16 +123,16 @@ def take_along_axis(
 def _bounds(function: Callable[..., object], mode: Any, fill_value: Any, others: dict[str, Any]) -> BoundsMode | Fill:
     """Return the bounds mode that a mode is; raises InvalidGatherError for it and for arguments that there are not."""
     reject_others(function, others)
-    if mode == "fill":
+    if isinstance(mode, str) and mode == "fill":
         return Fill(fill_value)
     if fill_value is not None:
-        raise InvalidGatherError(f"fill_value is for mode 'fill', got mode {mode!r}; pass mode='fill'")
+        raise InvalidGatherError(f"fill_value is for mode 'fill', got mode {show(mode)}; pass mode='fill'")
     bounds = _BOUNDS.get(mode) if isinstance(mode, str) else None
     if bounds is None:
         here = _MODES_OF_BOUNDS.get(mode) if isinstance(mode, str) else None
-        meant = f"; did you mean '{here}'?" if here else did_you_mean(str(mode), _MODES)
+        meant = f"; did you mean '{here}'?" if here else did_you_mean(mode, _MODES)
         raise InvalidGatherError(
-            f"mode {mode!r} is not a mode of {function.__name__}; use one of {', '.join(_MODES)}{meant}"
+            f"mode {show(mode)} is not a mode of {function.__name__}; use one of {', '.join(_MODES)}{meant}"
         )
     return bounds
 
@@ -169,10 +169,10 @@ def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.nd
 
 def _positions(indices: ArrayLike, size: int, mode: str, negative_indices: str) -> np.ndarray:
     """Return indices whose negative ones mean what `negative_indices` says under the gather's own rules."""
-    if negative_indices not in ("wrap", "outside"):
+    if not isinstance(negative_indices, str) or negative_indices not in ("wrap", "outside"):
         raise InvalidGatherError(
             f"negative_indices must be 'wrap' (from the end), 'outside' (out of range) or None (as the mode has it), "
-            f"got {negative_indices!r}"
+            f"got {show(negative_indices)}"
         )
     array = index_array(indices)
     if array.dtype.kind == "u" or mode == "wrap" or (negative_indices == "wrap") == (mode != "clip"):

@@ -140,9 +140,9 @@ def _is_cached(problem: Problem) -> bool:
     """
     plan = planned(problem)
     folder = entry_folder(plan.key, plan.pipeline)
-    was_there = folder.is_dir()
+    was_there = os.path.isdir(folder)
     loaded = prepare_problem(problem).loaded
-    if loaded is not None and not folder.is_dir():
+    if loaded is not None and not os.path.isdir(folder):
         raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
     return was_there and loaded is not None and loaded.from_cache
 

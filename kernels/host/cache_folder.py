@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 def why_not_writable(folder: Path) -> str | None:
     """Return why a file cannot be made in a folder, or in the first of its parents that is there; None if it can."""
     try:
-        while not folder.exists() and folder != folder.parent:
+        while not os.path.exists(folder) and folder != folder.parent:
             folder = folder.parent
         with tempfile.TemporaryFile(dir=folder):
             return None

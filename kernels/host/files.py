@@ -11,7 +11,7 @@ from pathlib import Path
 
 # No file of the cache is larger: the machine code of the largest kernels takes 2 MB.
 MOST_BYTES = 64 * 1024**2
-_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def publish(path: Path, text: str) -> None:
@@ -99,8 +99,8 @@ def check_own_folder(path: Path) -> None:
     check_own(path, facts)
 
 
-def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Open a plain file that nobody but this user and root could have written; follows no link, waits for no pipe.
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a plain file; waits for no pipe.
 
     Args:
         flags: of `os.open`; with `os.O_CREAT`, a file that is missing is made.
@@ -111,16 +111,32 @@ def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
     Raises:
         OSError: it is no such file, cannot be opened, or is larger than any that is kept.
     """
-    handle = os.open(path, flags | _CAREFULLY, 0o644)
+    handle = os.open(path, flags | _WITHOUT_WAITING, 0o644)
     try:
         facts = os.fstat(handle)
         if stat.S_ISDIR(facts.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(f"{path.name} is not a plain file")
-        check_own(path, facts)
         if facts.st_size > MOST_BYTES:
             raise OSError(f"{path.name} has {facts.st_size} bytes, more than {MOST_BYTES}")
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def read_plain(path: Path) -> bytes:
+    """Return the bytes of a file that `open_plain` opens; raises OSError as it does."""
+    with open(open_plain(path), "rb") as file:
+        return file.read(MOST_BYTES)
+
+
+def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file as `open_plain` does; raises OSError for a link, and where others could have written the file."""
+    handle = open_plain(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        check_own(path, os.fstat(handle))
     except BaseException:
         os.close(handle)
         raise

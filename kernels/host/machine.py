@@ -12,6 +12,7 @@ from ...ir.errors import did_you_mean
 from ...ir.numbers import parse_json
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from .cpu import cache_sizes, cpu_facts, usable_cores
+from .files import read_plain
 from .knobs import KnobError, knobs
 from .machine_files.calibration_file import known_calibration
 from .machine_files.described_machine import GENERIC, said_of_machine
@@ -114,7 +115,7 @@ def built_in_machine() -> KnownMachine:
 def _read(path: Path) -> KnownMachine:
     """Return the model in a file, which is read once in a process; raises KnobError."""
     try:
-        text = path.read_bytes()
+        text = read_plain(path)
     except (OSError, ValueError) as error:
         reason = f"cannot be read ({getattr(error, 'strerror', None) or error})"
         raise KnobError(_rejected(path, f"{reason}{did_you_mean(str(path), BUILT_IN)}")) from None

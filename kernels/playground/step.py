@@ -67,7 +67,7 @@ def step(
         ScheduleError: a pass rejects the gather.
     """
     source, index = _array(data, data_array), _array(indices, index_array)
-    if operator.endswith("_grad") and data_shape is None:
+    if isinstance(operator, str) and operator.endswith("_grad") and data_shape is None:
         raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
     table = source if data_shape is None else ArraySpec(data_shape, source.dtype)
     problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)

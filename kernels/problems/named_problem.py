@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import check_scale, is_movable
-from ...ir.errors import InvalidGatherError, did_you_mean
+from ...ir.errors import InvalidGatherError, did_you_mean, show
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import BoundsMode, integer_argument, parse_bounds
@@ -82,7 +82,7 @@ def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     """Return the operator of that name with the attributes that it has; raises InvalidGatherError for others."""
     if not isinstance(name, str) or name not in OPERATORS:
         raise InvalidGatherError(
-            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(str(name), OPERATORS)}"
+            f"there is no operator {show(name)} to compile; use {', '.join(OPERATORS)}{did_you_mean(name, OPERATORS)}"
         )
     axis, batch_dims = integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")
     name = name.removesuffix("_grad")

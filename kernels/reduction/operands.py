@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError, did_you_mean
+from ...ir.errors import InvalidGatherError, did_you_mean, show
 from ...ir.operator_spec import GatherReduce
 from ...ir.semantics import Bounds, Shape, check_gather_reduce
 from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, summation_dtype, table_array
@@ -265,10 +265,10 @@ def check_kernel(operator: str, dtype: np.dtype) -> None:
 
 def check_reduction(reduce: str, dtype: np.dtype) -> None:
     """Check that elements of a dtype have such a reduction; raises InvalidGatherError."""
-    if reduce not in _REDUCTIONS:
+    if not isinstance(reduce, str) or reduce not in _REDUCTIONS:
         raise InvalidGatherError(
-            f"reduce {reduce!r} is not a reduction; use one of {', '.join(_REDUCTIONS)}"
-            f"{did_you_mean(str(reduce), _REDUCTIONS)}"
+            f"reduce {show(reduce)} is not a reduction; use one of {', '.join(_REDUCTIONS)}"
+            f"{did_you_mean(reduce, _REDUCTIONS)}"
         )
     if reduce == "mean" and dtype.kind in "iu":
         raise InvalidGatherError(f"the mean is of floats and complex numbers, got {dtype}; use reduce='sum'")

@@ -243,7 +243,7 @@ def summation_dtype(dtype: np.dtype) -> np.dtype | None:
 def checked_scale(scale: Any, name: str = "scale") -> float:
     """Return a scale as a float; raises InvalidGatherError where it is not a finite real number."""
     try:
-        value = float("" if isinstance(scale, str) else scale)
+        value = float("" if np.asarray(scale).dtype.kind in "cSUmMV" else scale)
     except (TypeError, ValueError):
         raise InvalidGatherError(f"{name} must be a real number, got {show(scale)}") from None
     except OverflowError:

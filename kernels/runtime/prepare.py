@@ -1,6 +1,7 @@
 """From the arguments of a call to a kernel ready to launch, cached by shapes, strides and dtypes."""
 
 import math
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -251,7 +252,7 @@ def watched(prepared: Prepared) -> Prepared:
 
 def _is_compiled(plan: Plan) -> bool:
     """Return whether a plan's kernel is in memory or on disk."""
-    return plan.key in RUNTIME.loaded or entry_folder(plan.key, plan.pipeline).is_dir()
+    return plan.key in RUNTIME.loaded or os.path.isdir(entry_folder(plan.key, plan.pipeline))
 
 
 def _splits_rows(plan: Plan) -> bool:

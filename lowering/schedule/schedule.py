@@ -128,7 +128,7 @@ class Schedule:
         if isinstance(text, Schedule):
             return text
         if not isinstance(text, str):
-            raise ScheduleError(f"a schedule must be a Schedule or its text, got {text!r}")
+            raise ScheduleError(f"a schedule must be a Schedule or its text, got {show(text)}")
         specs = parse_specs(text)
         try:
             if text.count("=") != sum(len(spec.parameters) for spec in specs):

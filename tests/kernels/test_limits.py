@@ -75,3 +75,28 @@ def test_integer_type_of_too_many_bits_is_rejected(tmp_path, capsys):
 def test_open_size_is_named():
     with pytest.raises(gn.InvalidGatherError, match="'Nx4xf32' leaves the size 'N' open; write"):
         gn.ArraySpec.parse("Nx4xf32")
+
+
+ROWS, PAIRS = np.zeros((4, 3), np.float32), np.zeros((2, 2), np.int64)
+
+
+@pytest.mark.parametrize("value", [HUGE, np.zeros(2), memoryview(b"0"), None], ids=["huge", "array", "memory", "none"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda value: gn.gather(ROWS, PAIRS, bounds=value),
+        lambda value: gn.gather(ROWS, PAIRS, axis=value),
+        lambda value: gn.take(ROWS, PAIRS, 0, mode=value),
+        lambda value: gn.take(ROWS, PAIRS, 0, negative_indices=HUGE if value is None else value),
+        lambda value: gn.gather_reduce(ROWS, PAIRS, reduce=value),
+        lambda value: gn.compile(value, "4xf32", "3xi64"),
+        lambda value: gn.compile("gather", "4xf32", "3xi64", schedule=HUGE if value is None else value),
+        lambda value: gn.step(value, "4xf32", "3xi64"),
+        lambda value: gn.ops["labview.GatherND"](ROWS, PAIRS, training=value),
+        lambda value: gn.ops[value],
+    ],
+    ids=["bounds", "axis", "mode", "negative_indices", "reduce", "compile", "schedule", "step", "training", "ops"],
+)
+def test_a_word_that_is_none_is_an_error_of_ours(call, value):
+    with pytest.raises(gn.GathernestError, match=r"got|no operator|is not a"):
+        call(value)

@@ -12,7 +12,7 @@ import gathernest as gn
 INDICES = np.array([0, 0, 1])
 # What is rejected for each dtype, and what is not.
 SCALES = {
-    "float16": ((1e39, 10**400, np.inf, np.nan, "2", 1j, None), (65520.0, 1e-50, -0.5, 2)),
+    "float16": ((1e39, 10**400, np.inf, np.nan, "2", b"2", 1j, np.complex64(1), None), (65520.0, 1e-50, -0.5, 2)),
     "bfloat16": ((1e39, -1e39), (65520.0, 3e38)),
     "float8_e5m2": ((1e39,), (3e38,)),
     "float32": ((1e39, -3.5e38, np.float64(2.0**128)), (3.4028235e38, np.float32(3e38), 1e-50)),

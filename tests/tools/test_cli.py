@@ -118,6 +118,21 @@ def test_interrupt_ends_with_130_and_one_line(gathernest, monkeypatch):
     assert gathernest("doctor") == (130, "", "gathernest: interrupted\n")
 
 
+@pytest.mark.parametrize(("name", "command"), [("main", "gathernest"), ("opt", "gathernest-opt")])
+def test_interrupt_of_an_import_ends_with_130_and_one_line(name, command):
+    script = f"""
+import os, signal, sys
+from gathernest.__main__ import {name}
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.exit({name}())
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, f"{command}: interrupted\n")
+
+
 def test_operating_system_error_names_the_file(gathernest, monkeypatch):
     monkeypatch.setattr(doctor, "run", fail_with(FileNotFoundError(2, "No such file or directory", "there.txt")))
     assert gathernest("doctor") == (1, "", "gathernest: error: there.txt: No such file or directory\n")

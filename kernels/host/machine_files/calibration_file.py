@@ -8,6 +8,7 @@ another user could have written, is as good as none.
 
 import functools
 import json
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -122,7 +123,7 @@ def forget_calibration() -> None:
 @functools.lru_cache(maxsize=16)
 def _read(cache_dir: Path | None, cores: int) -> Calibration | None:
     """Return the calibration in a cache folder; the arguments are what it depends on within a process."""
-    if not (cache_folder() / KIND).is_dir():  # most have none: the facts take longer than this
+    if not os.path.isdir(cache_folder() / KIND):  # most have none: the facts take longer than this
         return None
     facts = machine_facts()
     found = read_measured(measured_file(KIND, facts), Calibration.from_json)

@@ -1,6 +1,7 @@
 """Which machine model schedules are chosen by: this CPU's, a built-in one by its name, or a file's."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -218,3 +219,10 @@ def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(monkeypatch, unn
     assert asked == []
     gn.compile("gather", "100x64xf32", "500xi64")
     assert asked
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+def test_a_pipe_is_no_machine_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with knobs.scope(machine=tmp_path / "pipe"), pytest.raises(KnobError, match="pipe is not a plain file"):
+        known_machine()

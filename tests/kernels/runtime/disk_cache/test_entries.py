@@ -249,3 +249,16 @@ def test_the_default_folder_is_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("GATHERNEST_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_root().parent == tmp_path / "gathernest"
+
+
+def test_a_cache_folder_whose_name_is_too_long_is_one_warning(python):
+    """The file system knows no such name, whatever is asked about it."""
+    code = """
+        import warnings, numpy as np, gathernest as gn
+        gn.knobs.always_compile = True
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert gn.gather(np.arange(9.0), np.array([8, 1])).tolist() == [8, 1]
+        print([warning.category.__name__ for warning in caught])
+    """
+    assert python(code, GATHERNEST_CACHE_DIR="n" * 300) == "['CacheWarning']\n"
