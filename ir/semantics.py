@@ -48,7 +48,7 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
         return _MODES[bounds]
     except (KeyError, TypeError):
         names = [mode.value for mode in Bounds]
-        hint = did_you_mean(bounds, names)
+        hint = did_you_mean(show(bounds), names)
         if isinstance(bounds, str) and bounds.lower() == "fill":
             hint = "; a gather takes gathernest.Fill(value), too"
         raise InvalidGatherError(

@@ -92,7 +92,8 @@ def test_compiling_and_loading_leave_little_memory_behind(python):
         compile_and_forget(8)
         print((resident_kb() - before) / 8)
     """
-    assert float(python(code)) < 300  # of 1400 that Numba's engine kept of each
+    # Numba keeps 130 to 200 of each; the thread that compiles has an arena of malloc. Numba's engine kept 1400.
+    assert float(python(code)) < 500
 
 
 @pytest.mark.thorough

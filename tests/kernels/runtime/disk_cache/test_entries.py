@@ -255,7 +255,6 @@ def test_a_cache_folder_whose_name_is_too_long_is_one_warning(python):
     """The file system knows no such name, whatever is asked about it."""
     code = """
         import warnings, numpy as np, gathernest as gn
-        gn.knobs.always_compile = True
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert gn.gather(np.arange(9.0), np.array([8, 1])).tolist() == [8, 1]
