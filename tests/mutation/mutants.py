@@ -174,6 +174,11 @@ class Worker:
         finally:
             file.write_text(text)
 
+    def killer(self) -> str:
+        """Return the first test of the last run that failed; empty where none did."""
+        found = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", (self.home / "output.txt").read_text(), re.MULTILINE)
+        return found[1] if found else ""
+
     def check(self, tests: list[str]) -> None:
         """Check that tests pass here without a mutant, so that a failure is the fault of one."""
         if self._run(tests, 600) != "survived":
@@ -287,13 +292,15 @@ def main() -> None:
         try:
             quick = suite.quick(mutant, options.seconds)
             outcome = worker.outcome(mutant, quick, LIMIT_FACTOR * options.seconds + HANG_SECONDS)
-            rest, more = "", []
+            rest, more, killer = "", [], worker.killer() if quick else ""
             if outcome != "killed":
                 more = suite.rest(mutant, options.seconds)
                 rest = worker.outcome(mutant, more, LIMIT_FACTOR * options.seconds + HANG_SECONDS)
+                killer = worker.killer() if rest == "killed" else ""
         finally:
             free.append(worker)
-        results.append(asdict(mutant) | {"test": outcome, "tests": len(quick), "rest": rest, "others": len(more)})
+        found = {"test": outcome, "tests": len(quick), "rest": rest, "others": len(more), "killer": killer}
+        results.append(asdict(mutant) | found)
         (BUILD / "result.json").write_text(json.dumps(results, indent=1))
         minutes = (time.monotonic() - begun) / 60
         print(f"{len(results)}/{len(mutants)} {minutes:.1f} min {results[-1]}", flush=True)
