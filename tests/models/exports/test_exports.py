@@ -15,7 +15,6 @@ DATA = Path(__file__).parent / "data"
 MODELS = sorted([*DATA.glob("*.onnx"), *DATA.glob("*.xml")])
 
 
-@pytest.mark.draw(3)
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_export_gives_the_bytes_of_its_runtime_at_every_stage(path, check_stages):
     stored = np.load(path.with_suffix(".npz"))
