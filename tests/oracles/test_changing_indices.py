@@ -25,7 +25,8 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline, default_pipeline
 from gathernest.lowering.schedule.schedule import NO_SCHEDULE
 
-from .cases import EXACT, examples
+from ..selection import examples
+from .cases import EXACT
 from .test_schedules import draw_case, draw_legal_schedule, plan_of
 
 TILES = "tile-loops{loops=indices sizes=16}"

@@ -19,7 +19,8 @@ from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-from ..cases import EXACT, EXAMPLE_RATIO, examples
+from ...selection import example_ratio, examples
+from ..cases import EXACT
 from .sums import ADDED, BOUNDS, agree, numbers, sums_one_by_one
 
 SHARED = {
@@ -287,5 +288,5 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
         reached["promoted"] += any(stage.pass_name == "promote-sums" for stage, _ in stages)
 
     check()
-    if EXAMPLE_RATIO >= 1:
+    if example_ratio() >= 1:
         assert min(reached[name] for name in fields) >= 3, reached
