@@ -134,6 +134,28 @@ def golden(update_golden: bool) -> Callable[[str, str], None]:
     return compare
 
 
+@pytest.fixture
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which temporary files are made during the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
+    from gathernest.kernels.host.runtime import RUNTIME
+    from gathernest.kernels.runtime import call_cache
+
+    def forget_now() -> None:
+        monkeypatch.setattr(RUNTIME, "loaded", {})
+        monkeypatch.setattr(RUNTIME, "prepared", {})
+        call_cache.CALLS.forget()
+
+    forget_now()
+    return forget_now
+
+
 @pytest.fixture(scope="session")
 def without_numbers() -> Callable[[str], str]:
     """Return a function that replaces measured numbers of a text, and the spaces around them, by `#`."""

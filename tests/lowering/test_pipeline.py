@@ -1,6 +1,5 @@
 """Pipelines as text, and the recorder."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -92,8 +91,7 @@ def test_stage_names_are_a_pipeline_again():
     assert [stage.text for stage in again] == [stage.text for stage in stages]
 
 
-def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch, temporary_folder):
     from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def break_it(self, ctx, op):
@@ -105,8 +103,7 @@ def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch, tmp_path)
         run_pipeline(module(), "normalize-gather")
 
 
-def test_crash_of_a_pass_is_an_internal_error_with_the_module_saved(monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_crash_of_a_pass_is_an_internal_error_with_the_module_saved(monkeypatch, temporary_folder):
     from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def crash(self, ctx, op):

@@ -147,8 +147,7 @@ def test_lack_of_memory_is_one_line(gathernest, monkeypatch):
     )
 
 
-def test_unexpected_error_is_one_line_and_keeps_its_traceback_in_a_file(gathernest, monkeypatch, tmp_path):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_unexpected_error_is_one_line_and_keeps_its_traceback_in_a_file(gathernest, monkeypatch, temporary_folder):
     monkeypatch.setattr(doctor, "run", fail_with(ZeroDivisionError("one\ntwo \udcff")))
     ended = gathernest("doctor")
     match = re.fullmatch(

@@ -3,7 +3,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -152,9 +151,8 @@ def test_error_of_a_pass_names_the_pass(gathernest_opt, operator_text):
 
 
 def test_unexpected_error_of_a_pass_is_one_line_and_leaves_a_file_that_repeats_it(
-    gathernest_opt, operator_text, tmp_path, monkeypatch
+    gathernest_opt, operator_text, temporary_folder
 ):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     broken = 'mlir-opt{executable="/nowhere/mlir-opt"}'
     ended = gathernest_opt("-p", f"canonical,{broken},cse", stdin=operator_text)
     assert ended.status == 1
