@@ -1,0 +1,373 @@
+"""`gn.load`: a model that runs in its own runtime, with its gathers run here where a trial shows that to be faster.
+
+    model = gn.load("model.onnx")
+    outputs = model(tokens=tokens)
+    print(model.plan)
+
+The first call with inputs of some sizes runs the whole model, measures the operands of its gathers, and predicts which
+gathers would pay. If any would, the model is cut at them, runs once more on the same inputs, and must give the same
+bytes. The next calls take turns between both ways, and the faster way is kept. All of that is one `_Trial`, which
+replaces itself by the function that won.
+"""
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import GathernestError, InvalidGatherError, ModelError, did_you_mean
+from ...ir.problem import Problem
+from ...ir.semantics import Shape
+from .files import DEFAULT_MAX_BYTES, FileLimits
+from .runtime import ModelGather, Run, Runtime, TensorSpec, Values
+
+# A cut model needs another run of the runtime: its cost, in nanoseconds.
+CUT_NS = 30_000
+# Cost in nanoseconds of a gather that runs here: its call from Python, and a value that goes in and out of the runtime.
+CALL_NS = 12_000
+# Part of the runtime's time for a gather that a kernel here saves.
+SAVED_FACTOR = 0.4
+# Each way makes so many calls before the other way's turn; the first of them is not counted, since threads of the
+# runtime still spin, and caches hold the other way's data.
+CALLS_A_TURN, TURNS = 4, 3
+# Run gathers here if a call then takes at most this part of the time of the whole model in its runtime.
+MAX_TIME_RATIO = 0.95
+# Stop a trial early if a turn takes this many times as long as the runtime alone.
+HOPELESS_RATIO = 2.0
+# Keep the decision for so many combinations of sizes; the model stays whole for others.
+MAX_DECISIONS = 64
+# Remember the way of so many exact combinations of shapes.
+MAX_WAYS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """Where one gather of a model runs.
+
+    Attributes:
+        node: the name of its node.
+        kind: the operator as the model calls it.
+        operands: the names of the table and the indices, each with its type or shape.
+        is_here: whether it runs in a kernel of gathernest, and not in the model's runtime.
+        reason: why, in words.
+    """
+
+    node: str
+    kind: str
+    operands: tuple[str, ...]
+    is_here: bool
+    reason: str
+
+    def __str__(self) -> str:
+        where = "here" if self.is_here else "runtime"
+        return f"{self.node}: {self.kind} of {' by '.join(self.operands)}\n  {where}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the gathers of a model run, for the sizes of one call.
+
+    Attributes:
+        runtime: the name and version of the model's runtime.
+        entries: one for each gather, in the model's order.
+    """
+
+    runtime: str
+    entries: tuple[PlanEntry, ...]
+
+    def __str__(self) -> str:
+        here = sum(entry.is_here for entry in self.entries)
+        count = len(self.entries)
+        head = f"{self.runtime} runs the model; {here} of {count} gather{'s' * (count != 1)} run here"
+        return "\n".join([head, *map(str, self.entries)])
+
+    def __iter__(self) -> Iterator[PlanEntry]:
+        return iter(self.entries)
+
+
+class Model:
+    """A model that is ready to run; make one with `gathernest.load`. Safe to use from several threads.
+
+    Attributes:
+        name: of its file or graph.
+        runtime: runs the whole model, and cuts it.
+        inputs: name to `TensorSpec`, in the model's order; a call gives each.
+        outputs: the names of what it gives.
+        plan: where each gather runs, for the sizes of the latest call.
+    """
+
+    def __init__(self, runtime: Runtime, name: str = "model"):
+        self.name, self.runtime = name, runtime
+        self.inputs, self.outputs = runtime.inputs, runtime.outputs
+        self._ways: dict[Any, Run] = {}
+        self._trials: dict[Any, _Trial] = {}
+        self._lock = threading.RLock()
+        self.plan = _plan(runtime, runtime.gathers, {}, "is decided when the model runs")
+
+    def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, Any]:
+        """Run the model on arrays in the order of its inputs, and on others by name; see `run`."""
+        if len(arrays) > len(self.inputs):
+            raise ModelError(
+                f"the model has {len(self.inputs)} inputs, {', '.join(self.inputs) or 'none'}; got {len(arrays)}"
+            )
+        placed = dict(zip(self.inputs, arrays, strict=False))
+        for name in inputs:
+            if name in placed:
+                raise ModelError(f"input {name!r} is given by position and by name; give it once")
+        return self.run({**placed, **inputs})
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the model.
+
+        Args:
+            inputs: a value for every input by its name, as the model's runtime takes it; arrays of other libraries and
+                lists become NumPy arrays. Inputs that have a value in the model may be left out.
+
+        Returns:
+            The outputs by name, in the model's order, with the bytes that the runtime gives.
+
+        Raises:
+            ModelError: an input is missing or unknown, or the runtime rejects the inputs, with its message.
+        """
+        try:
+            way = self._ways[tuple([(name, type(a), a.shape, a.dtype) for name, a in inputs.items()])]
+        except (KeyError, AttributeError, TypeError):
+            return dict(zip(self.outputs, self._run_first(inputs), strict=True))
+        return dict(zip(self.outputs, way(inputs), strict=True))
+
+    def gathers(self, size: int = 128) -> dict[str, Problem]:
+        """Return the gathers and bags of the model by the names of their nodes, as problems that can be compiled.
+
+        Args:
+            size: of dimensions whose sizes are known only when the model runs, and of bags of different lengths.
+        """
+        found: dict[str, Problem] = {}
+        for gather in self.runtime.gathers:
+            try:
+                problem = gather.problem({}, size)
+            except InvalidGatherError:
+                continue
+            found[gather.node if gather.node not in found else f"{gather.node} {len(found)}"] = problem
+        return found
+
+    def gather(self, node: str, size: int = 128) -> Problem:
+        """Return the gather of a node, as `gathers` does; raises ModelError where the model has none of that name."""
+        found = self.gathers(size)
+        if node not in found:
+            there = ", ".join(found) or "none"
+            raise ModelError(f"{self.name} has no gather {node!r}; it has {there}{did_you_mean(node, found)}")
+        return found[node]
+
+    def __str__(self) -> str:
+        return str(self.plan)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())
+        return f"<gathernest model {self.name}: ({inputs}) -> ({', '.join(self.outputs)})>"
+
+    def _run_first(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Run inputs whose shapes are met for the first time, and remember how to run them from now on."""
+        arrays = self._read(inputs)
+        if not self.runtime.gathers:
+            way: Run = self.runtime.run
+        elif not all(spec.admits(arrays[name]) for name, spec in self.inputs.items()):
+            return self.runtime.run(arrays)  # the runtime says what it does not take
+        elif not self.runtime.optional.isdisjoint(arrays):
+            way = self.runtime.run
+        else:
+            way = self._trial(arrays)
+        outputs = way(arrays)
+        if all(type(array) is np.ndarray for array in inputs.values()) and len(self._ways) < MAX_WAYS:
+            self._ways[tuple([(name, type(a), a.shape, a.dtype) for name, a in inputs.items()])] = way
+        return outputs
+
+    def _trial(self, arrays: Values) -> "_Trial":
+        """Return the trial of inputs whose sizes have as many bits as these."""
+        key = tuple((name, tuple(size.bit_length() for size in array.shape)) for name, array in arrays.items())
+        with self._lock:
+            found = self._trials.get(key)
+            if found is None:
+                is_tried = len(self._trials) < MAX_DECISIONS
+                found = _Trial(self.runtime, self._set_plan, is_tried=is_tried)
+                if is_tried:
+                    self._trials[key] = found
+        return found
+
+    def _set_plan(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def _read(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs as values that the runtime takes; raises ModelError for names that do not fit."""
+        if not isinstance(inputs, Mapping):
+            raise ModelError(f"inputs are a dict of arrays by name, as {{'name': array}}, got {type(inputs).__name__}")
+        for name in inputs:
+            if name not in self.inputs and name not in self.runtime.optional:
+                there = ", ".join(self.inputs) or "none"
+                raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(name, self.inputs)}")
+        for name, spec in self.inputs.items():
+            if name not in inputs:
+                raise ModelError(f"input {name!r} is missing; it is {spec}")
+        return {name: self._as_value(name, value) for name, value in inputs.items()}
+
+    def _as_value(self, name: str, value: Any) -> Any:
+        spec = self.inputs.get(name)
+        if spec is None or spec.dtype is None:
+            return value
+        return np.asarray(value)
+
+
+class _Trial:
+    """A function that runs a model both ways in turn, until it is known which way is faster for some sizes.
+
+    Its first call runs the whole model, and prepares the cut one where the sizes promise that it pays. While one thread
+    is in a trial, calls of other threads run the whole model.
+    """
+
+    def __init__(self, runtime: Runtime, report: Callable[[Plan], None], *, is_tried: bool):
+        self._runtime, self._report = runtime, report
+        self._settled: Run | None = None if is_tried else runtime.run
+        self._chosen: tuple[ModelGather, ...] = ()
+        self._shapes: Mapping[str, Shape] = {}
+        self._cut: Run | None = None
+        self._number = 0
+        self._times_ns: tuple[list[int], list[int]] = [], []
+        self._lock = threading.Lock()
+
+    def __call__(self, inputs: Values) -> list[Any]:
+        """Run the model, and learn from it."""
+        if self._settled is not None:
+            return self._settled(inputs)
+        if not self._lock.acquire(blocking=False):
+            return self._runtime.run(inputs)
+        try:
+            return self._prepare(inputs) if self._cut is None else self._take_turn(inputs, self._cut)
+        finally:
+            self._lock.release()
+
+    def _prepare(self, inputs: Values) -> list[Any]:
+        """Run the whole model, and the cut one if the sizes promise that it pays and its bytes are the same."""
+        outputs = self._runtime.run(inputs)
+        try:
+            self._shapes = self._runtime.measure(inputs)
+            self._chosen = self._choose()
+            if not self._chosen:
+                self._settle(self._runtime.run, "too small to be worth another call of the runtime")
+                return outputs
+            cut = self._runtime.cut(self._chosen)
+            found = cut(inputs)
+        except GathernestError as error:
+            self._settle(self._runtime.run, f"it cannot be left out: {error}")
+            return outputs
+        if not all(map(has_same_bytes, outputs, found)):
+            self._settle(self._runtime.run, "the runtime rounds otherwise where it is left out")
+            return outputs
+        self._cut = cut
+        self._tell("a trial is under way")
+        return outputs
+
+    def _choose(self) -> tuple[ModelGather, ...]:
+        """Return the gathers whose predicted savings are worth their calls; none where another run costs more."""
+        gains = {
+            gather: SAVED_FACTOR * gather.runtime_ns(gather, self._shapes) - CALL_NS for gather in self._runtime.gathers
+        }
+        chosen = tuple(gather for gather, gain in gains.items() if gain > 0)
+        return chosen if sum(gains[gather] for gather in chosen) > CUT_NS else ()
+
+    def _take_turn(self, inputs: Values, cut: Run) -> list[Any]:
+        is_cut = self._number // CALLS_A_TURN % 2
+        start = time.perf_counter_ns()
+        outputs = (self._runtime.run, cut)[is_cut](inputs)
+        taken = time.perf_counter_ns() - start
+        if self._number % CALLS_A_TURN:
+            self._times_ns[is_cut].append(taken)
+        self._number += 1
+        if self._number % (2 * CALLS_A_TURN) == 0:
+            self._judge(cut)
+        return outputs
+
+    def _judge(self, cut: Run) -> None:
+        """Settle on a way after the last turn, or earlier where the cut model has no chance."""
+        whole, split = (statistics.median(times) for times in self._times_ns)
+        is_last = self._number == 2 * CALLS_A_TURN * TURNS
+        if not is_last and split < HOPELESS_RATIO * whole:
+            return
+        is_faster = split <= MAX_TIME_RATIO * whole and min(self._times_ns[1]) <= min(self._times_ns[0])
+        text = f"{split / 1e3:,.0f} µs a call with the gathers here, {whole / 1e3:,.0f} µs without"
+        self._settle(cut if is_faster else self._runtime.run, text, is_here=is_faster)
+        if not is_faster:
+            self._cut = None
+
+    def _settle(self, way: Run, reason: str, *, is_here: bool = False) -> None:
+        self._tell(reason, is_here=is_here)
+        self._settled = way
+
+    def _tell(self, reason: str, *, is_here: bool = False) -> None:
+        chosen = self._chosen if is_here else ()
+        self._report(_plan(self._runtime, chosen, self._shapes, reason))
+
+
+def _plan(runtime: Runtime, chosen: Sequence[ModelGather], shapes: Mapping[str, Shape], reason: str) -> Plan:
+    entries: list[PlanEntry] = []
+    for gather in runtime.gathers:
+        shown = tuple(
+            f"{name} {shapes[name]}" if name in shapes else f"{name} {gather.specs[name]}"
+            for name in gather.operands[:2]
+        )
+        entries.append(PlanEntry(gather.node, gather.kind, shown, bool(shapes) and gather in chosen, reason))
+    return Plan(runtime.title, tuple(entries))
+
+
+def has_same_bytes(ours: Any, theirs: Any) -> bool:
+    """Return whether two outputs are equal, byte for byte where they are arrays."""
+    if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
+        if isinstance(ours, list) and isinstance(theirs, list):
+            return len(ours) == len(theirs) and all(map(has_same_bytes, ours, theirs))
+        return type(ours) is type(theirs) and ours == theirs
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return False
+    return ours.tolist() == theirs.tolist() if ours.dtype.hasobject else ours.tobytes() == theirs.tobytes()
+
+
+def load(
+    source: Any,
+    *,
+    allow_external_data: bool = False,
+    max_file_bytes: int = DEFAULT_MAX_BYTES,
+    max_tensor_bytes: int = DEFAULT_MAX_BYTES,
+    max_total_bytes: int = DEFAULT_MAX_BYTES,
+) -> Model:
+    """Load a model of ONNX or OpenVINO; it runs in its own runtime, and its gathers here where that is faster.
+
+    Args:
+        source: the path of a `.onnx` file (extra `onnx`), or of the `.xml` of an OpenVINO IR with its `.bin` beside it
+            (extra `openvino`); the bytes of a `.onnx` file, an `onnx.ModelProto` or an `openvino.Model`.
+        allow_external_data: whether an ONNX model's weights may be read from other files in its own folder.
+        max_file_bytes: the most bytes of a file that is read.
+        max_tensor_bytes: the most bytes of a tensor that is stored in the model or beside it.
+        max_total_bytes: the most bytes of all these tensors.
+
+    Returns:
+        The model. ONNX runs in ONNX Runtime, or in `onnx.reference` where that is not installed.
+
+    Raises:
+        ModelError: the source is none of these, cannot be read or is damaged, or its runtime rejects it.
+        DependencyError: a package that such a model needs is missing; says how to install it.
+    """
+    limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
+    if isinstance(source, str | os.PathLike) and Path(source).suffix == ".xml" or _is_a(source, "openvino"):
+        from .openvino import open_openvino
+
+        return Model(*open_openvino(source, limits))
+    from .onnx_runtime import open_onnx
+
+    return Model(*open_onnx(source, limits, allow_external_data=allow_external_data))
+
+
+def _is_a(source: Any, package: str) -> bool:
+    return type(source).__module__.partition(".")[0] == package

@@ -1,0 +1,144 @@
+"""The values that `Model` and the runtimes of models share: a tensor's type, a gather in a model, and a runtime.
+
+A `Runtime` holds one model and runs it whole. It says which gathers the model has, measures the sizes of their operands,
+and cuts the model at some of them. `Model` decides which gathers run here; it knows neither ONNX nor OpenVINO.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...ir.element_types import element_type_name
+from ...ir.errors import InvalidGatherError, ModelError
+from ...ir.operator_spec import OperatorSpec
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds, Shape
+
+# A runtime's own function takes and gives a value for each name. Most values are arrays.
+Values = Mapping[str, Any]
+Run = Callable[[Values], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The type of an input or an output of a model.
+
+    Attributes:
+        shape: sizes, with a name or None for a size that is known only when the model runs; None for an unknown rank.
+        dtype: of the elements, object for strings; None for a value that is no tensor.
+        kind: the runtime's name of a type that is no tensor, such as `seq(tensor(int64))`.
+
+    Prints as `f32[batch, 4]`, with `?` for a size without a name.
+    """
+
+    shape: tuple[int | str | None, ...] | None
+    dtype: np.dtype | None
+    kind: str = ""
+
+    def admits(self, array: Any) -> bool:
+        """Return whether an array has this type."""
+        if self.dtype is None or getattr(array, "dtype", None) != self.dtype:
+            return False
+        return self.shape is None or (
+            array.ndim == len(self.shape)
+            and all(size == wanted or not isinstance(wanted, int) for size, wanted in zip(array.shape, self.shape))
+        )
+
+    def __str__(self) -> str:
+        if self.dtype is None:
+            return self.kind
+        sizes = ["..."] if self.shape is None else ["?" if size is None else str(size) for size in self.shape]
+        return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGather:
+    """A gather, or a bag of gathered rows, that a runtime found in its model and can leave out of it.
+
+    Attributes:
+        node: the name of the node in the model.
+        kind: the operator as the model calls it, such as `Gather` or `Loop (embedding bag)`.
+        operands: the names of the values that `compute` takes: the table, the indices, then offsets or weights.
+        result: the name of the value that `compute` gives.
+        operator: what runs, as the IR knows it; for a bag the reduction of bags of one length.
+        bounds: what an index outside means.
+        compute: takes the arrays of the operands, and gives the result; it may raise GathernestError, and the whole
+            model then runs in its runtime.
+        tables: the constant operands by name, read-only and shared with the runtime.
+        specs: what is known of the operands before a run.
+        runtime_ns: predicts the runtime's own time from the shapes of the operands.
+        parts: what the runtime leaves out of the model, in its own terms.
+    """
+
+    node: str
+    kind: str
+    operands: tuple[str, ...]
+    result: str
+    operator: OperatorSpec
+    bounds: Bounds
+    compute: Callable[..., np.ndarray]
+    tables: Mapping[str, np.ndarray]
+    specs: Mapping[str, TensorSpec]
+    runtime_ns: "Callable[[ModelGather, Mapping[str, Shape]], float]"
+    parts: Any = field(default=None, compare=False)
+
+    def problem(self, shapes: Mapping[str, Shape], size: int) -> Problem:
+        """Return what runs for some shapes of the operands, with `size` for every size that is not known.
+
+        Raises:
+            InvalidGatherError: the sizes do not fit the operator, or the rank of an operand is not known.
+        """
+        specs: list[ArraySpec] = []
+        for name in self.operands[:2]:
+            spec = self.specs[name]
+            if name not in shapes and spec.shape is None:
+                raise InvalidGatherError(f"the rank of {name!r} is not known before the model runs")
+            shape = shapes.get(name) or tuple(known if isinstance(known, int) else size for known in spec.shape or ())
+            assert spec.dtype is not None
+            specs.append(ArraySpec(shape, spec.dtype))
+        return Problem.checked(self.operator, *specs, self.bounds)
+
+
+class Runtime(Protocol):
+    """A model in the runtime of its format. Every method raises ModelError with the runtime's own message.
+
+    Attributes:
+        title: the runtime's name and version, such as `ONNX Runtime 1.32.0`.
+        inputs: the types of the inputs that a call must give, by name, in the model's order.
+        optional: the names of inputs that have a value in the model.
+        outputs: the names of the outputs in the model's order; one may be there twice.
+        gathers: what can be left out of the model, in the order of its nodes.
+    """
+
+    title: str
+    inputs: Mapping[str, TensorSpec]
+    optional: frozenset[str]
+    outputs: tuple[str, ...]
+    gathers: Sequence[ModelGather]
+
+    def run(self, inputs: Values) -> list[Any]:
+        """Run the whole model, and return its outputs in order."""
+        ...
+
+    def measure(self, inputs: Values) -> Mapping[str, Shape]:
+        """Return the shapes of all operands of the gathers, for these inputs."""
+        ...
+
+    def cut(self, chosen: Sequence[ModelGather]) -> Run:
+        """Return a function that runs the model with the chosen gathers computed here; it gives what `run` gives."""
+        ...
+
+
+def wrap_error(title: str, error: Exception) -> ModelError:
+    """Return the ModelError for an error of a runtime."""
+    reason = str(error).strip() or type(error).__name__
+    return ModelError(f"{title} does not run the model: {reason}")
+
+
+def count_bytes(shape: Shape, dtype: np.dtype) -> int:
+    """Return the bytes of an array."""
+    return math.prod(shape) * dtype.itemsize
