@@ -54,27 +54,20 @@ class FileLimits:
             )
 
 
-def read_file(path: Path, limits: FileLimits, *, start: int = 0, length: int | None = None) -> bytearray:
+def read_file(path: Path, limits: FileLimits, *, start: int = 0, length: int | None = None) -> bytes:
     """Return the bytes of a regular file, or `length` of them from `start` on.
 
     Raises:
         ModelError: there is no such file, it is over the limit, or the range is not within it.
     """
-    with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        wanted = size - start if length is None else length
-        if start < 0 or wanted < 0 or start + wanted > size:
-            raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
-        limits.check_file(str(path), wanted)
-        found = bytearray(wanted)
-        file.seek(start)
-        if file.readinto(found) != wanted:
-            raise ModelError(f"{path} became shorter while it was read")
-        return found
+    with _opened(path) as file:
+        return _read(file, path, limits, start, length)
 
 
-def find_beside(folder: Path, location: str, what: str) -> Path:
-    """Return the path of a file in a model's folder or below it.
+def read_beside(
+    folder: Path, location: str, what: str, limits: FileLimits, *, start: int = 0, length: int | None = None
+) -> bytes:
+    """Return bytes of a file in a model's folder or below it.
 
     Raises:
         ModelError: the location is no relative path without `..`, or it is a link, or a file with other hard links.
@@ -88,22 +81,36 @@ def find_beside(folder: Path, location: str, what: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise ModelError(f"{what} lies in {location!r}, and {path} is a link, which may lead out of the folder")
-    with open_file(path) as file:
+    with _opened(path, os.O_NOFOLLOW) as file:
         if os.fstat(file.fileno()).st_nlink > 1:
             raise ModelError(f"{what} lies in {location!r}, which has other hard links, perhaps outside of the folder")
-    return path
+        return _read(file, path, limits, start, length)
+
+
+def _read(file: BinaryIO, path: Path, limits: FileLimits, start: int, length: int | None) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    wanted = size - start if length is None else length
+    if start < 0 or wanted < 0 or start + wanted > size:
+        raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
+    limits.check_file(str(path), wanted)
+    file.seek(start)
+    found = file.read(wanted)
+    if len(found) != wanted:
+        raise ModelError(f"{path} became shorter while it was read")
+    return found
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path, flags: int = 0) -> Iterator[BinaryIO]:
     """Open a regular file for as long as the body runs; raises ModelError where there is none."""
     try:
-        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
+        # A pipe without a writer is not waited for.
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}; check the path") from None
     except ValueError as error:  # a null byte in the name
         raise ModelError(f"{str(path)!r} cannot be read: {error}; check the path") from None
-    with file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    with os.fdopen(number, "rb", closefd=True) as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
             raise ModelError(f"{path} is not a file")
         yield file

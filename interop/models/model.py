@@ -24,25 +24,26 @@ import numpy as np
 from ...ir.errors import GathernestError, InvalidGatherError, ModelError, did_you_mean
 from ...ir.problem import Problem
 from ...ir.semantics import Shape
+from ...kernels.host.dependencies import require
 from .files import DEFAULT_MAX_BYTES, FileLimits
-from .runtime import ModelGather, Run, Runtime, TensorSpec, Values
+from .runtime import ModelGather, Run, Runtime, Values
 
 # A cut model needs another run of the runtime: its cost, in nanoseconds.
-CUT_NS = 30_000
+CUT_NS = 50_000
 # Cost in nanoseconds of a gather that runs here: its call from Python, and a value that goes in and out of the runtime.
-CALL_NS = 12_000
+CALL_NS = 20_000
 # Part of the runtime's time for a gather that a kernel here saves.
 SAVED_FACTOR = 0.4
-# Each way makes so many calls before the other way's turn; the first of them is not counted, since threads of the
-# runtime still spin, and caches hold the other way's data.
-CALLS_A_TURN, TURNS = 4, 3
+# Count so many calls of each way in each of its turns. The first call of a turn is not counted, since caches hold the
+# other way's data, and neither are calls with gathers here while threads of the runtime spin after its own turn.
+CALLS_A_TURN, TURNS, SPINNING_NS = 3, 3, 70_000_000
 # Run gathers here if a call then takes at most this part of the time of the whole model in its runtime.
 MAX_TIME_RATIO = 0.95
 # Stop a trial early if a turn takes this many times as long as the runtime alone.
 HOPELESS_RATIO = 2.0
 # Keep the decision for so many combinations of sizes; the model stays whole for others.
 MAX_DECISIONS = 64
-# Remember the way of so many exact combinations of shapes.
+# Remember how to run so many exact combinations of shapes.
 MAX_WAYS = 1024
 
 
@@ -108,7 +109,7 @@ class Model:
         self._ways: dict[Any, Run] = {}
         self._trials: dict[Any, _Trial] = {}
         self._lock = threading.RLock()
-        self.plan = _plan(runtime, runtime.gathers, {}, "is decided when the model runs")
+        self.plan = _plan(runtime, (), {}, "is decided when the model runs")
 
     def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, Any]:
         """Run the model on arrays in the order of its inputs, and on others by name; see `run`."""
@@ -135,10 +136,7 @@ class Model:
         Raises:
             ModelError: an input is missing or unknown, or the runtime rejects the inputs, with its message.
         """
-        try:
-            way = self._ways[tuple([(name, type(a), a.shape, a.dtype) for name, a in inputs.items()])]
-        except (KeyError, AttributeError, TypeError):
-            return dict(zip(self.outputs, self._run_first(inputs), strict=True))
+        way = self._ways.get(_key_of(inputs), self._run_first)
         return dict(zip(self.outputs, way(inputs), strict=True))
 
     def gathers(self, size: int = 128) -> dict[str, Problem]:
@@ -174,17 +172,20 @@ class Model:
     def _run_first(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Run inputs whose shapes are met for the first time, and remember how to run them from now on."""
         arrays = self._read(inputs)
-        if not self.runtime.gathers:
+        if all(gather.remark for gather in self.runtime.gathers):
             way: Run = self.runtime.run
         elif not all(spec.admits(arrays[name]) for name, spec in self.inputs.items()):
             return self.runtime.run(arrays)  # the runtime says what it does not take
         elif not self.runtime.optional.isdisjoint(arrays):
             way = self.runtime.run
         else:
-            way = self._trial(arrays)
+            trial = self._trial(arrays)
+            way = trial.settled or trial
         outputs = way(arrays)
-        if all(type(array) is np.ndarray for array in inputs.values()) and len(self._ways) < MAX_WAYS:
-            self._ways[tuple([(name, type(a), a.shape, a.dtype) for name, a in inputs.items()])] = way
+        if all(arrays[name] is value for name, value in inputs.items()):  # else each call reads its inputs
+            if len(self._ways) >= MAX_WAYS:
+                self._ways.clear()
+            self._ways[_key_of(inputs)] = way
         return outputs
 
     def _trial(self, arrays: Values) -> "_Trial":
@@ -201,6 +202,7 @@ class Model:
 
     def _set_plan(self, plan: Plan) -> None:
         self.plan = plan
+        self._ways.clear()  # the next call of each looks for the way that its trial has settled on
 
     def _read(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs as values that the runtime takes; raises ModelError for names that do not fit."""
@@ -222,6 +224,14 @@ class Model:
         return np.asarray(value)
 
 
+def _key_of(inputs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return what decides how inputs are run, and whether they are arrays that need no check."""
+    try:
+        return tuple([(name, type(array), array.shape, array.dtype) for name, array in inputs.items()])
+    except AttributeError:
+        return None
+
+
 class _Trial:
     """A function that runs a model both ways in turn, until it is known which way is faster for some sizes.
 
@@ -231,18 +241,19 @@ class _Trial:
 
     def __init__(self, runtime: Runtime, report: Callable[[Plan], None], *, is_tried: bool):
         self._runtime, self._report = runtime, report
-        self._settled: Run | None = None if is_tried else runtime.run
+        self.settled: Run | None = None if is_tried else runtime.run
         self._chosen: tuple[ModelGather, ...] = ()
         self._shapes: Mapping[str, Shape] = {}
         self._cut: Run | None = None
-        self._number = 0
+        self._is_cut = False
+        self._turn_start: int | None = None
         self._times_ns: tuple[list[int], list[int]] = [], []
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Values) -> list[Any]:
         """Run the model, and learn from it."""
-        if self._settled is not None:
-            return self._settled(inputs)
+        if self.settled is not None:
+            return self.settled(inputs)
         if not self._lock.acquire(blocking=False):
             return self._runtime.run(inputs)
         try:
@@ -273,28 +284,32 @@ class _Trial:
 
     def _choose(self) -> tuple[ModelGather, ...]:
         """Return the gathers whose predicted savings are worth their calls; none where another run costs more."""
-        gains = {
-            gather: SAVED_FACTOR * gather.runtime_ns(gather, self._shapes) - CALL_NS for gather in self._runtime.gathers
-        }
-        chosen = tuple(gather for gather, gain in gains.items() if gain > 0)
-        return chosen if sum(gains[gather] for gather in chosen) > CUT_NS else ()
+        gathers = [gather for gather in self._runtime.gathers if not gather.remark]
+        gains = [SAVED_FACTOR * gather.runtime_ns(gather, self._shapes) - CALL_NS for gather in gathers]
+        is_worth = sum(gain for gain in gains if gain > 0) > CUT_NS
+        return tuple(gather for gather, gain in zip(gathers, gains, strict=True) if is_worth and gain > 0)
 
     def _take_turn(self, inputs: Values, cut: Run) -> list[Any]:
-        is_cut = self._number // CALLS_A_TURN % 2
         start = time.perf_counter_ns()
-        outputs = (self._runtime.run, cut)[is_cut](inputs)
+        outputs = (self._runtime.run, cut)[self._is_cut](inputs)
         taken = time.perf_counter_ns() - start
-        if self._number % CALLS_A_TURN:
-            self._times_ns[is_cut].append(taken)
-        self._number += 1
-        if self._number % (2 * CALLS_A_TURN) == 0:
-            self._judge(cut)
+        if self._turn_start is None:
+            self._turn_start = start
+            return outputs
+        if self._is_cut and start - self._turn_start < SPINNING_NS:
+            return outputs
+        times = self._times_ns[self._is_cut]
+        times.append(taken)
+        if len(times) % CALLS_A_TURN == 0:
+            if self._is_cut:
+                self._judge(cut)
+            self._is_cut, self._turn_start = not self._is_cut, None
         return outputs
 
     def _judge(self, cut: Run) -> None:
         """Settle on a way after the last turn, or earlier where the cut model has no chance."""
         whole, split = (statistics.median(times) for times in self._times_ns)
-        is_last = self._number == 2 * CALLS_A_TURN * TURNS
+        is_last = len(self._times_ns[1]) == CALLS_A_TURN * TURNS
         if not is_last and split < HOPELESS_RATIO * whole:
             return
         is_faster = split <= MAX_TIME_RATIO * whole and min(self._times_ns[1]) <= min(self._times_ns[0])
@@ -304,8 +319,8 @@ class _Trial:
             self._cut = None
 
     def _settle(self, way: Run, reason: str, *, is_here: bool = False) -> None:
+        self.settled = way
         self._tell(reason, is_here=is_here)
-        self._settled = way
 
     def _tell(self, reason: str, *, is_here: bool = False) -> None:
         chosen = self._chosen if is_here else ()
@@ -319,7 +334,7 @@ def _plan(runtime: Runtime, chosen: Sequence[ModelGather], shapes: Mapping[str, 
             f"{name} {shapes[name]}" if name in shapes else f"{name} {gather.specs[name]}"
             for name in gather.operands[:2]
         )
-        entries.append(PlanEntry(gather.node, gather.kind, shown, bool(shapes) and gather in chosen, reason))
+        entries.append(PlanEntry(gather.node, gather.kind, shown, gather in chosen, gather.remark or reason))
     return Plan(runtime.title, tuple(entries))
 
 
@@ -360,10 +375,11 @@ def load(
         DependencyError: a package that such a model needs is missing; says how to install it.
     """
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
-    if isinstance(source, str | os.PathLike) and Path(source).suffix == ".xml" or _is_a(source, "openvino"):
+    if (isinstance(source, str | os.PathLike) and Path(source).suffix == ".xml") or _is_a(source, "openvino"):
         from .openvino import open_openvino
 
         return Model(*open_openvino(source, limits))
+    require("onnx")
     from .onnx_runtime import open_onnx
 
     return Model(*open_onnx(source, limits, allow_external_data=allow_external_data))

@@ -1,12 +1,12 @@
 """The values that `Model` and the runtimes of models share: a tensor's type, a gather in a model, and a runtime.
 
-A `Runtime` holds one model and runs it whole. It says which gathers the model has, measures the sizes of their operands,
-and cuts the model at some of them. `Model` decides which gathers run here; it knows neither ONNX nor OpenVINO.
+A `Runtime` holds one model and runs it whole. It says which gathers the model has, measures the sizes of their
+operands, and cuts the model at some of them. `Model` decides which gathers run here; it knows neither ONNX nor
+OpenVINO.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,7 +45,10 @@ class TensorSpec:
             return False
         return self.shape is None or (
             array.ndim == len(self.shape)
-            and all(size == wanted or not isinstance(wanted, int) for size, wanted in zip(array.shape, self.shape))
+            and all(
+                size == wanted or not isinstance(wanted, int)
+                for size, wanted in zip(array.shape, self.shape, strict=True)
+            )
         )
 
     def __str__(self) -> str:
@@ -55,7 +58,7 @@ class TensorSpec:
         return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ModelGather:
     """A gather, or a bag of gathered rows, that a runtime found in its model and can leave out of it.
 
@@ -72,6 +75,7 @@ class ModelGather:
         specs: what is known of the operands before a run.
         runtime_ns: predicts the runtime's own time from the shapes of the operands.
         parts: what the runtime leaves out of the model, in its own terms.
+        remark: why it always stays in the runtime; empty for a gather that can run here.
     """
 
     node: str
@@ -84,7 +88,8 @@ class ModelGather:
     tables: Mapping[str, np.ndarray]
     specs: Mapping[str, TensorSpec]
     runtime_ns: "Callable[[ModelGather, Mapping[str, Shape]], float]"
-    parts: Any = field(default=None, compare=False)
+    parts: Any = None
+    remark: str = ""
 
     def problem(self, shapes: Mapping[str, Shape], size: int) -> Problem:
         """Return what runs for some shapes of the operands, with `size` for every size that is not known.
@@ -137,8 +142,3 @@ def wrap_error(title: str, error: Exception) -> ModelError:
     """Return the ModelError for an error of a runtime."""
     reason = str(error).strip() or type(error).__name__
     return ModelError(f"{title} does not run the model: {reason}")
-
-
-def count_bytes(shape: Shape, dtype: np.dtype) -> int:
-    """Return the bytes of an array."""
-    return math.prod(shape) * dtype.itemsize
