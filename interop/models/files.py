@@ -110,7 +110,8 @@ def _opened(path: Path, flags: int = 0) -> Iterator[BinaryIO]:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}; check the path") from None
     except ValueError as error:  # a null byte in the name
         raise ModelError(f"{str(path)!r} cannot be read: {error}; check the path") from None
-    with os.fdopen(number, "rb", closefd=True) as file:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ModelError(f"{path} is not a file")
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise ModelError(f"{path} is not a file")
+    with os.fdopen(number, "rb") as file:
         yield file

@@ -12,9 +12,10 @@ replaces itself by the function that won.
 
 import os
 import statistics
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,13 @@ class Model:
         way = self._ways.get(_key_of(inputs), self._run_first)
         return dict(zip(self.outputs, way(inputs), strict=True))
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Check that the model has inputs of these names; raises ModelError with the closest."""
+        for name in names:
+            if name not in self.inputs and name not in self.runtime.optional:
+                there = ", ".join(self.inputs) or "none"
+                raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(name, self.inputs)}")
+
     def gathers(self, size: int = 128) -> dict[str, Problem]:
         """Return the gathers and bags of the model by the names of their nodes, as problems that can be compiled.
 
@@ -208,20 +216,19 @@ class Model:
         """Return the inputs as values that the runtime takes; raises ModelError for names that do not fit."""
         if not isinstance(inputs, Mapping):
             raise ModelError(f"inputs are a dict of arrays by name, as {{'name': array}}, got {type(inputs).__name__}")
-        for name in inputs:
-            if name not in self.inputs and name not in self.runtime.optional:
-                there = ", ".join(self.inputs) or "none"
-                raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(name, self.inputs)}")
+        self.check_names(inputs)
         for name, spec in self.inputs.items():
             if name not in inputs:
                 raise ModelError(f"input {name!r} is missing; it is {spec}")
         return {name: self._as_value(name, value) for name, value in inputs.items()}
 
     def _as_value(self, name: str, value: Any) -> Any:
+        """Return an array in the machine's byte order; lists get the dtype of the input."""
         spec = self.inputs.get(name)
         if spec is None or spec.dtype is None:
             return value
-        return np.asarray(value)
+        array = np.asarray(value, None if hasattr(value, "dtype") or spec.dtype.hasobject else spec.dtype)
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _key_of(inputs: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -375,15 +382,33 @@ def load(
         DependencyError: a package that such a model needs is missing; says how to install it.
     """
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
-    if (isinstance(source, str | os.PathLike) and Path(source).suffix == ".xml") or _is_a(source, "openvino"):
+    is_path, is_bytes = isinstance(source, str | os.PathLike), isinstance(source, bytes | bytearray | memoryview)
+    if (is_path and Path(source).suffix == ".xml") or _is_a(source, "openvino", "Model"):
         from .openvino import open_openvino
 
         return Model(*open_openvino(source, limits))
+    if is_bytes and bytes(source[:64]).lstrip()[:1] == b"<":
+        raise ModelError("these bytes are XML; an OpenVINO IR is loaded by the path of its .xml, beside its .bin")
+    if not is_path and not is_bytes and not _is_a(source, "onnx", "ModelProto"):
+        raise ModelError(
+            f"a model is the path of a .onnx or .xml file, the bytes of a .onnx file, an onnx.ModelProto or an "
+            f"openvino.Model, got {type(source).__module__}.{type(source).__qualname__}{_remedy(source)}"
+        )
     require("onnx")
     from .onnx_runtime import open_onnx
 
     return Model(*open_onnx(source, limits, allow_external_data=allow_external_data))
 
 
-def _is_a(source: Any, package: str) -> bool:
-    return type(source).__module__.partition(".")[0] == package
+def _is_a(source: Any, package: str, name: str) -> bool:
+    """Return whether an object is of a class of a package, which is not imported for that."""
+    kind = getattr(sys.modules.get(package), name, None)
+    return isinstance(kind, type) and isinstance(source, kind)
+
+
+def _remedy(source: Any) -> str:
+    """Return what to do with a model of another kind; empty where there is nothing to say."""
+    if type(source).__module__.partition(".")[0] == "openvino":
+        return "; load what it was compiled from"
+    is_module = any(kind.__module__.startswith("torch.") and kind.__name__ == "Module" for kind in type(source).__mro__)
+    return "; export it first: torch.onnx.export(module, inputs, 'model.onnx')" if is_module else ""

@@ -22,10 +22,11 @@ from ...ir.semantics import Bounds, Shape
 from ...kernels.host.cpu import usable_cores
 from ...kernels.reduction.gather_reduce import gather_reduce
 from ...kernels.reduction.grouped_sums import grouped_sum
+from ...kernels.reduction.operands import Reduction
 from .onnx_graph import Graph, bodies, constant_of, integer, is_own
 from .runtime import ModelGather, Run, TensorSpec
 
-REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max"}
+REDUCTIONS: dict[str, Reduction] = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max"}
 OPERATORS = {"sum": GatherReduce(), "mean": GatherMean(), "max": GatherMax()}
 REDUCED_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 # The runtime's time in nanoseconds: for each byte of gathered rows that it stores and reads again, and for each
@@ -374,7 +375,7 @@ class BodyText:
             name = maker.input[0]
         return name
 
-    def match(self, pattern: str, text: str) -> tuple[str, dict[str, str]]:
+    def match(self, pattern: str, text: str) -> tuple[Reduction, dict[str, str]]:
         """Return the reduction of a pattern and the names of its values from outside; none where it does not match."""
         known: set[str] = set()
 
@@ -388,7 +389,7 @@ class BodyText:
         escaped = re.sub(r"\\\?(\w+)", group, escaped).replace(r"zeros", r"zeros\(1,\d+\)")
         matched = re.fullmatch(escaped, text)
         if matched is None:
-            return "", {}
+            return "sum", {}
         found = matched.groupdict()
         names = {key: self._outer[int(value)] for key, value in found.items() if key in known}
         return REDUCTIONS[found.get("reduce", "ReduceMean")], names
@@ -420,7 +421,7 @@ def _reduce_parts(
     count: np.ndarray,
     weights: np.ndarray | None = None,
     *,
-    reduce: str,
+    reduce: Reduction,
 ) -> np.ndarray:
     """Return the bags of a vector of indices: those from `starts[k]` to `ends[k]`, for each `k` below the count."""
     bags = int(count.reshape(()))
@@ -452,7 +453,7 @@ def _reduce_sequence(
     factors: np.ndarray,
     size: np.ndarray | None = None,
     *,
-    reduce: str,
+    reduce: Reduction,
     ends_last: bool,
 ) -> np.ndarray:
     """Return the bags between offsets, whose rows are multiplied by factors; the runtime reads all rows before.

@@ -104,7 +104,12 @@ def predict_gather_ns(found: ModelGather, shapes: Mapping[str, Shape], *, is_com
 def _remark(graph: Graph, result: str, indices: str) -> str:
     """Return why a gather stays in the runtime, whatever the sizes of the inputs are."""
     index, found = graph.spec(indices), graph.spec(result)
-    if index is not None and index.shape is not None and graph.is_constant(indices) and math.prod(index.shape) == 1:
+    if (
+        index is not None
+        and index.shape is not None
+        and graph.is_constant(indices)
+        and all(size == 1 for size in index.shape)
+    ):
         return "one constant index selects a slice, which the runtime copies as fast"
     sizes = None if found is None or found.dtype is None else found.shape
     if sizes is None or found is None or found.dtype is None or not all(isinstance(size, int) for size in sizes):

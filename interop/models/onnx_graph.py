@@ -8,7 +8,7 @@ one stage for all other nodes.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx
@@ -119,7 +119,7 @@ def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def is_own(node: onnx.NodeProto | None, *kinds: str) -> bool:
+def is_own(node: onnx.NodeProto | None, *kinds: str) -> TypeGuard[onnx.NodeProto]:
     """Return whether a node is one of some operators of ai.onnx."""
     return node is not None and node.op_type in kinds and node.domain in OWN_DOMAINS
 

@@ -213,7 +213,8 @@ class _ReferenceSession(_Session):
 
     def _run(self, inputs: Values) -> list[Any]:
         try:
-            return self._session.run(None, dict(inputs))
+            found = self._session.run(None, dict(inputs))
+            return list(found)
         except Exception as error:
             raise wrap_error(self.title, error) from None
 

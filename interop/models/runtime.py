@@ -51,11 +51,18 @@ class TensorSpec:
             )
         )
 
+    def size_names(self, name: str) -> list[str | None]:
+        """Return what the sizes of the input of that name are called: `NAME.AXIS` without a name, None if known."""
+        return [
+            None if isinstance(size, int) else size or f"{name}.{axis}" for axis, size in enumerate(self.shape or ())
+        ]
+
     def __str__(self) -> str:
         if self.dtype is None:
             return self.kind
         sizes = ["..."] if self.shape is None else ["?" if size is None else str(size) for size in self.shape]
-        return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"
+        kind = "str" if self.dtype.hasobject else element_type_name(self.dtype)
+        return f"{kind}[{', '.join(sizes)}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +112,7 @@ class ModelGather:
             shape = shapes.get(name) or tuple(known if isinstance(known, int) else size for known in spec.shape or ())
             assert spec.dtype is not None
             specs.append(ArraySpec(shape, spec.dtype))
-        return Problem.checked(self.operator, *specs, self.bounds)
+        return Problem.checked(self.operator, specs[0], specs[1], self.bounds)
 
 
 class Runtime(Protocol):
@@ -113,6 +120,7 @@ class Runtime(Protocol):
 
     Attributes:
         title: the runtime's name and version, such as `ONNX Runtime 1.32.0`.
+        run: runs the whole model on its inputs by name, and returns its outputs in order.
         inputs: the types of the inputs that a call must give, by name, in the model's order.
         optional: the names of inputs that have a value in the model.
         outputs: the names of the outputs in the model's order; one may be there twice.
@@ -120,14 +128,11 @@ class Runtime(Protocol):
     """
 
     title: str
+    run: Run
     inputs: Mapping[str, TensorSpec]
     optional: frozenset[str]
     outputs: tuple[str, ...]
     gathers: Sequence[ModelGather]
-
-    def run(self, inputs: Values) -> list[Any]:
-        """Run the whole model, and return its outputs in order."""
-        ...
 
     def measure(self, inputs: Values) -> Mapping[str, Shape]:
         """Return the shapes of all operands of the gathers, for these inputs."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
-from ...kernels.model import load
 from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline

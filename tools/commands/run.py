@@ -3,17 +3,15 @@
 import argparse
 import json
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...interop.models.model import Model, load
 from ...ir.element_types import element_type_name
-from ...ir.errors import ModelError, did_you_mean
-from ...kernels.model import Model, load
-from ...kernels.models.tensor_spec import check_input_names
+from ...ir.errors import ModelError
 from ..console.output_paths import check_folder
 from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
@@ -26,7 +24,7 @@ EXAMPLES = """examples:
   gathernest run model.onnx --input tokens=tokens.npy --output results
   gathernest run model.onnx --random 0 --size batch=4 --size length=128 --compare
   gathernest run model.onnx --list
-  gathernest run model.onnx --stage gather-to-slice"""
+  gathernest run model.onnx --random 0 --plan"""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -45,11 +43,7 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="run ONNX Runtime or OpenVINO on the same inputs and compare bytes; the exit status is 1 when they differ",
     )
-    parser.add_argument(
-        "--stage",
-        metavar="NAME",
-        help="print the module instead of running it: operator, the name of a pass, or all of them",
-    )
+    parser.add_argument("--plan", action="store_true", help="say of each gather where it runs, and why")
     parser.add_argument(
         "--list",
         action="store_true",
@@ -64,15 +58,13 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the model with the options of the command line."""
     given = named_files(options.input)
-    if options.list or options.stage is not None:
+    if options.list:
         _check_printing(options)
     if options.output is not None:
         check_folder("--output", options.output, "outputs")
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.list:
         return _print_list(model, as_json=options.json)
-    if options.stage is not None:
-        return _print_stage(model, options.stage, as_json=options.json)
     inputs = _inputs(model, given, options.random, options.size)
     start = time.perf_counter()
     outputs = model.run(inputs)
@@ -91,6 +83,7 @@ def run(options: argparse.Namespace) -> int:
             for name, array in outputs.items()
         },
         "milliseconds": round(milliseconds, 3),
+        **({"plan": str(model.plan).splitlines()} if options.plan else {}),
         **comparison,
     }
     if options.json:
@@ -102,18 +95,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_printing(options: argparse.Namespace) -> None:
     """Check that nothing is asked that needs a run, where only something of the model is printed."""
-    if options.list and options.stage is not None:
-        raise UsageError("--list and --stage print different things; leave out one of them")
-    printing = "--list" if options.list else "--stage"
     given = {name: getattr(options, name) for name in ("input", "random", "size", "output", "compare")}
     unused = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
     if unused:
-        raise UsageError(f"{printing} prints the model and runs nothing; leave out {', '.join(unused)}")
+        raise UsageError(f"--list prints the model and runs nothing; leave out {', '.join(unused)}")
 
 
 def _inputs(model: Model, given: dict[str, Path], random: int | None, sizes: list[str]) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
-    check_input_names(model.inputs, given)
+    model.check_names(given)
     arrays: Arrays = {name: read_input(name, model.inputs[name], path) for name, path in given.items()}
     missing = [name for name in model.inputs if name not in given]
     if sizes and random is None:
@@ -145,21 +135,6 @@ def _write(outputs: Arrays, folder: Path) -> dict[str, str]:
     return files
 
 
-def _print_stage(model: Model, name: str, *, as_json: bool) -> int:
-    if name != "all" and name not in model.stages:
-        there = ", ".join([*model.stages, "all"])
-        raise ModelError(f"there is no stage {name!r}; there are {there}{did_you_mean(name, [*model.stages, 'all'])}")
-    stages = model.stages if name == "all" else {name: model.stages[name]}
-    if as_json:
-        entries = [{"name": stage, "text": text} for stage, text in stages.items()]
-        print(json.dumps({"model": model.name, "pipeline": model.pipeline, "stages": entries}))
-        return DONE
-    separator = "\n// -----\n"
-    texts = [f"// after {stage}\n{text}" if len(stages) > 1 else text for stage, text in stages.items()]
-    sys.stdout.write(separator.join(texts))
-    return DONE
-
-
 def _print_list(model: Model, *, as_json: bool) -> int:
     problems = model.gathers(ASSUMED_SIZE)
     if as_json:
@@ -183,6 +158,8 @@ def _print_report(facts: dict[str, Any], inputs: Arrays) -> None:
     for name, output in facts["outputs"].items():
         where = "" if output["file"] is None else f"  {output['file']}"
         console.print(f"output  {name:<{width}}  {output['type']}{where}")
+    for line in facts.get("plan", ()):
+        console.print(line, markup=False)
     if "compare" not in facts:
         return
     if facts["compare"]["equal"]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ...interop.models.runtime import TensorSpec
 from ...ir.errors import ModelError
-from ...kernels.models.tensor_spec import TensorSpec
 from ..console.terminal import UsageError
 
 
@@ -36,5 +36,7 @@ def read_input(name: str, spec: TensorSpec, path: Path) -> np.ndarray:
         raise ModelError(f"--input {name}: {path} is not a .npy file of plain elements: {reason}") from None
     if not isinstance(array, np.ndarray):
         raise ModelError(f"--input {name}: {path} holds several arrays; give a .npy file, which holds one")
-    is_bytes = array.dtype.kind == "V" and array.dtype.names is None and not spec.dtype.hasobject
+    is_bytes = (
+        spec.dtype is not None and array.dtype.kind == "V" and array.dtype.names is None and not spec.dtype.hasobject
+    )
     return array.view(spec.dtype) if is_bytes and array.dtype.itemsize == spec.dtype.itemsize else array

@@ -132,11 +132,11 @@ MAKE_CODE = (
     "kernels/runtime/compile.py",
 )
 MAKE_NO_CODE = (
-    "ir/importers/onnx.py",
     "ir/interpreters/scalar.py",
     "ir/modules/pseudocode.py",
     "lowering/drawings/nest_drawing.py",
-    "lowering/passes/graph/compose_gathers.py",
+    "interop/models/onnx_graph.py",
+    "lowering/passes/operators/compose_gathers.py",
     "lowering/schedule/gather_heuristic.py",
     "lowering/native/fast_call.py",
     "kernels/gather.py",
