@@ -15,7 +15,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ...ir.errors import ModelError
-from .runtime import ModelGather, TensorSpec
+from .runtime import ModelGather, TensorSpec, place_late
 
 OWN_DOMAINS = ("", "ai.onnx")
 
@@ -172,32 +172,11 @@ def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def cut_graph(graph: Graph, chosen: Sequence[ModelGather]) -> list[Stage]:
     """Return the stages of a model whose chosen gathers run between them."""
-    items = list(_items(graph, chosen))
     outputs = [info.name for info in graph.proto.graph.output]
-    depth: dict[str, int] = defaultdict(int)
-    for reads, made, item in items:
-        start = max((depth[name] for name in reads), default=0)
-        for name in made:
-            depth[name] = start + isinstance(item, ModelGather)
-    last = max(depth.values(), default=0)
-    latest = dict.fromkeys(outputs, last)
-    nodes: list[list[onnx.NodeProto]] = [[] for _ in range(last + 1)]
-    gathers: list[list[ModelGather]] = [[] for _ in range(last + 1)]
-    for reads, made, item in reversed(items):
-        wanted = [latest[name] for name in made if name in latest]
-        if not wanted:
-            continue
-        if isinstance(item, ModelGather):
-            level = depth[item.result] - 1
-            gathers[level].insert(0, item)
-        else:
-            level = min(wanted)
-            nodes[level].insert(0, item)
-        for name in reads:
-            latest[name] = min(latest.get(name, last), level)
-    return [
-        _stage(graph, nodes, gathers, level, outputs) for level in range(last + 1) if nodes[level] or gathers[level]
-    ]
+    levels = place_late(list(_items(graph, chosen)), outputs)
+    nodes = [[item for item in level if isinstance(item, onnx.NodeProto)] for level in levels]
+    gathers = [[item for item in level if isinstance(item, ModelGather)] for level in levels]
+    return [_stage(graph, nodes, gathers, level, outputs) for level in range(len(levels))]
 
 
 def _items(

@@ -66,6 +66,8 @@ class OnnxModel:
 
     def cut(self, chosen: Sequence[ModelGather]) -> Run:
         """Return a function that runs the model with the chosen gathers computed here."""
+        if any(name in self._graph.initializers for name in self.outputs):
+            raise ModelError("an output of the model is a constant")
         types = {found.result: _type_of_result(found, self._graph) for found in chosen}
         steps: list[tuple[_Session | None, tuple[str, ...], tuple[ModelGather, ...]]] = []
         for stage in cut_graph(self._graph, chosen):

@@ -143,6 +143,34 @@ class Runtime(Protocol):
         ...
 
 
+def place_late(items: Sequence[tuple[Sequence[str], Sequence[str], Any]], outputs: Sequence[str]) -> list[list[Any]]:
+    """Return the items of a graph in stages. The gathers of a stage run after its nodes.
+
+    Each node is in the last stage in which it can be, so that few values pass from stage to stage.
+
+    Args:
+        items: the names of the values that each node or `ModelGather` reads and makes, and itself, in an order that
+            can run.
+        outputs: the names of the values that are wanted; what none of them needs is left out.
+    """
+    depth: dict[str, int] = {}
+    for reads, made, item in items:
+        start = max((depth.get(name, 0) for name in reads), default=0)
+        depth |= dict.fromkeys(made, start + isinstance(item, ModelGather))
+    last = max(depth.values(), default=0)
+    latest = dict.fromkeys(outputs, last)
+    stages: list[list[Any]] = [[] for _ in range(last + 1)]
+    for reads, made, item in reversed(items):
+        wanted = [latest[name] for name in made if name in latest]
+        if not wanted:
+            continue
+        stage = depth[made[0]] - 1 if isinstance(item, ModelGather) else min(wanted)
+        stages[stage].insert(0, item)
+        for name in reads:
+            latest[name] = min(latest.get(name, last), stage)
+    return [stage for stage in stages if stage]
+
+
 def wrap_error(title: str, error: Exception) -> ModelError:
     """Return the ModelError for an error of a runtime."""
     reason = str(error).strip() or type(error).__name__
