@@ -10,6 +10,7 @@ bytes. The next calls take turns between both ways, and the faster way is kept. 
 replaces itself by the function that won.
 """
 
+import operator
 import os
 import statistics
 import sys
@@ -46,6 +47,10 @@ HOPELESS_RATIO = 2.0
 MAX_DECISIONS = 64
 # Remember how to run so many exact combinations of shapes.
 MAX_WAYS = 1024
+
+
+# What decides how arrays are run, and whether they need a check.
+_FACTS = operator.attrgetter("__class__", "shape", "dtype")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,10 @@ class Model:
         Raises:
             ModelError: an input is missing or unknown, or the runtime rejects the inputs, with its message.
         """
-        way = self._ways.get(_key_of(inputs), self._run_first)
+        try:
+            way = self._ways.get((*inputs, *map(_FACTS, inputs.values())), self._run_first)
+        except (AttributeError, TypeError):  # lists, and what is no mapping
+            way = self._run_first
         return dict(zip(self.outputs, way(inputs), strict=True))
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -190,10 +198,12 @@ class Model:
             trial = self._trial(arrays)
             way = trial.settled or trial
         outputs = way(arrays)
-        if all(arrays[name] is value for name, value in inputs.items()):  # else each call reads its inputs
+        if type(inputs) is dict and all(
+            type(value) is np.ndarray and arrays[name] is value for name, value in inputs.items()
+        ):  # else each call reads its inputs
             if len(self._ways) >= MAX_WAYS:
                 self._ways.clear()
-            self._ways[_key_of(inputs)] = way
+            self._ways[(*inputs, *map(_FACTS, inputs.values()))] = way
         return outputs
 
     def _trial(self, arrays: Values) -> "_Trial":
@@ -229,14 +239,6 @@ class Model:
             return value
         array = np.asarray(value, None if hasattr(value, "dtype") or spec.dtype.hasobject else spec.dtype)
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-def _key_of(inputs: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return what decides how inputs are run, and whether they are arrays that need no check."""
-    try:
-        return tuple([(name, type(array), array.shape, array.dtype) for name, array in inputs.items()])
-    except AttributeError:
-        return None
 
 
 class _Trial:

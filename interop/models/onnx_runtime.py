@@ -155,7 +155,8 @@ class _OnnxRuntimeSession(_Session):
             raise wrap_error(self.title, error) from None
         stored = {tensor.name for tensor in proto.graph.initializer}
         self.inputs = tuple(info.name for info in proto.graph.input if info.name not in stored)
-        self._run = self._session.run
+        # The session in C++ takes what `InferenceSession.run` does, which costs 1 µs more.
+        self._run = getattr(self._session, "_sess", self._session).run
         self._exotic = {
             info.name: info.type.tensor_type.elem_type
             for info in (*proto.graph.input, *proto.graph.output)
@@ -166,7 +167,7 @@ class _OnnxRuntimeSession(_Session):
 
     def _run_plain(self, inputs: Values) -> list[Any]:
         try:
-            return self._run(self._outputs, inputs)
+            return self._run(self._outputs, inputs, None)
         except Exception as error:
             raise wrap_error(self.title, error) from None
 
