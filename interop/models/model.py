@@ -83,10 +83,12 @@ class Plan:
     Attributes:
         runtime: the name and version of the model's runtime.
         entries: one for each gather, in the model's order.
+        is_trial: whether calls still find out which way is faster.
     """
 
     runtime: str
     entries: tuple[PlanEntry, ...]
+    is_trial: bool = False
 
     def __str__(self) -> str:
         here = sum(entry.is_here for entry in self.entries)
@@ -288,7 +290,7 @@ class _Trial:
             self._settle(self._runtime.run, "the runtime rounds otherwise where it is left out")
             return outputs
         self._cut = cut
-        self._tell("a trial is under way")
+        self._report(_plan(self._runtime, (), self._shapes, "a trial is under way", is_trial=True))
         return outputs
 
     def _choose(self) -> tuple[ModelGather, ...]:
@@ -329,14 +331,13 @@ class _Trial:
 
     def _settle(self, way: Run, reason: str, *, is_here: bool = False) -> None:
         self.settled = way
-        self._tell(reason, is_here=is_here)
-
-    def _tell(self, reason: str, *, is_here: bool = False) -> None:
         chosen = self._chosen if is_here else ()
         self._report(_plan(self._runtime, chosen, self._shapes, reason))
 
 
-def _plan(runtime: Runtime, chosen: Sequence[ModelGather], shapes: Mapping[str, Shape], reason: str) -> Plan:
+def _plan(
+    runtime: Runtime, chosen: Sequence[ModelGather], shapes: Mapping[str, Shape], reason: str, *, is_trial: bool = False
+) -> Plan:
     entries: list[PlanEntry] = []
     for gather in runtime.gathers:
         shown = tuple(
@@ -344,7 +345,7 @@ def _plan(runtime: Runtime, chosen: Sequence[ModelGather], shapes: Mapping[str, 
             for name in gather.operands[:2]
         )
         entries.append(PlanEntry(gather.node, gather.kind, shown, gather in chosen, gather.remark or reason))
-    return Plan(runtime.title, tuple(entries))
+    return Plan(runtime.title, tuple(entries), is_trial)
 
 
 def has_same_bytes(ours: Any, theirs: Any) -> bool:

@@ -21,6 +21,7 @@ from ...ir.errors import GathernestError, ModelError
 from ...ir.operator_spec import Gather, GatherElements, GatherMean, GatherNd, GatherReduce, OperatorSpec
 from ...ir.semantics import Bounds, Shape
 from ...kernels.gather import gather, gather_elements, gather_nd
+from ...kernels.host.dependencies import require
 from ...kernels.reduction.gather_reduce import gather_reduce
 from .files import FileLimits, read_beside, read_file
 from .runtime import ModelGather, Run, TensorSpec, Values, place_late, wrap_error
@@ -389,15 +390,11 @@ def _predict_bag_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
 
 def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     """Return an OpenVINO model in OpenVINO, and its name; raises as `load` does."""
+    require("openvino")
     import openvino
 
-    if isinstance(source, openvino.Model):
-        return OpenVinoModel(openvino, source.clone(), source), source.get_friendly_name()
     if not isinstance(source, str | os.PathLike):
-        raise ModelError(
-            f"a model of OpenVINO is an openvino.Model or the path of an .xml, got {type(source).__name__}; "
-            "compile_model is called here"
-        )
+        return OpenVinoModel(openvino, source.clone(), source), source.get_friendly_name()
     path = Path(source)
     text = read_file(path, limits)
     if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"<?xml", b"<net")):

@@ -88,7 +88,7 @@ def test_missing_option_is_named(gathernest):
     ended = gathernest("show", "--data", "9x4xf32")
     assert ended.status == 2
     assert ended.err == (
-        "gathernest: error: the following arguments are required: --indices; see 'gathernest show --help'\n"
+        "gathernest: error: --indices is missing; name the gather with --data and --indices\n"
     )
 
 

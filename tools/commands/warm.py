@@ -91,7 +91,7 @@ def _warm_model(options: argparse.Namespace) -> int:
     """Run a model once with all of its gathers here, which compiles their kernels for these sizes."""
     from ...interop.models.model import load
     from ...kernels.warm import kernels_of
-    from ..models.random_inputs import random_inputs
+    from ..console.model_inputs import random_inputs
 
     model = load(options.model, allow_external_data=options.allow_external_data)
     with progress("compiling"):
