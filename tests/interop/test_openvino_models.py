@@ -213,7 +213,7 @@ def test_limits_hold(saved, limit):
 
 def test_compiled_model_is_rejected():
     compiled = ov.Core().compile_model(model_of(lambda a: op.gather(op.constant(TABLE), a, axis(0)), IDS), "CPU")
-    with pytest.raises(gn.ModelError, match=r"is an openvino.Model or the path of an .xml, got CompiledModel"):
+    with pytest.raises(gn.ModelError, match="CompiledModel; load what it was compiled from"):
         load(compiled)
 
 

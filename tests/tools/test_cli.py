@@ -87,9 +87,7 @@ def test_unknown_option_before_the_command_is_rejected(gathernest):
 def test_missing_option_is_named(gathernest):
     ended = gathernest("show", "--data", "9x4xf32")
     assert ended.status == 2
-    assert ended.err == (
-        "gathernest: error: --indices is missing; name the gather with --data and --indices\n"
-    )
+    assert ended.err == ("gathernest: error: --indices is missing; name the gather with --data and --indices\n")
 
 
 def test_option_of_the_wrong_kind_is_named(gathernest):
