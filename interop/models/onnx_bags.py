@@ -78,8 +78,6 @@ class SumOrder:
 
     def _has_order(self, group: int, reduce: str, dtype: np.dtype, shape: Shape) -> bool:
         """Return whether sums of random rows, and of -0.0, have the bytes of groups of so many rows."""
-        if (reduce, dtype) not in self._reductions:
-            self._reductions[reduce, dtype] = self._open_model(_reduction(reduce, dtype))
         random, draws = np.random.default_rng(0), -(-MIN_SUMS_TRIED // (shape[0] * shape[2]))
         for scale in [*[1.0] * draws, -0.0]:
             rows = random.random(shape, dtype)
@@ -87,9 +85,19 @@ class SumOrder:
             wanted = _sums_of_groups(rows, group)
             if reduce == "mean":
                 wanted /= dtype.type(shape[1])
-            if self._reductions[reduce, dtype]({"rows": rows})[0].tobytes() != wanted.tobytes():
+            if self._reduced(reduce, rows).tobytes() != wanted.tobytes():
                 return False
         return True
+
+    def mean_of_nothing(self, dtype: np.dtype) -> float:
+        """Return the mean of no rows."""
+        return float(self._reduced("mean", np.zeros((1, 0, 1), dtype))[0, 0])
+
+    def _reduced(self, reduce: str, rows: np.ndarray) -> np.ndarray:
+        key = reduce, rows.dtype
+        if key not in self._reductions:
+            self._reductions[key] = self._open_model(_reduction(*key))
+        return self._reductions[key]({"rows": rows})[0]
 
 
 def _sums_of_groups(rows: np.ndarray, group: int) -> np.ndarray:
@@ -206,6 +214,8 @@ def _bag(
     specs = {name: graph.spec(name) for name in operands}
     if any(spec is None or spec.dtype is None for spec in specs.values()):
         return None
+    if reduce == "max" and not graph.is_constant(operands[0]):
+        return None
     known: dict[str, TensorSpec] = {name: spec for name, spec in specs.items() if spec is not None}
     table, indices = known[operands[0]], known[operands[1]]
     if table.dtype not in REDUCED_DTYPES or indices.dtype is None or indices.dtype.kind not in "iu":
@@ -244,17 +254,17 @@ DYNAMO_BODIES = tuple(
 )
 
 
-def find_loop(node: onnx.NodeProto, graph: Graph) -> ModelGather | None:
+def find_loop(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGather | None:
     """Return the bags of a Loop, or of a ConcatFromSequence of what a Loop appends; None where it is another node."""
     if is_own(node, "Loop"):
-        return _script_bags(node, graph)
+        return _script_bags(node, graph, order)
     loop = graph.makers.get(node.input[0]) if is_own(node, "ConcatFromSequence") and node.input else None
     if loop is None or not is_own(loop, "Loop") or integer(node, "new_axis", 0) or integer(node, "axis", 0):
         return None
     return _dynamo_bags(loop, node, graph)
 
 
-def _script_bags(loop: onnx.NodeProto, graph: Graph) -> ModelGather | None:
+def _script_bags(loop: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGather | None:
     """Return the bags of torch's exporter with `dynamo=False`: each iteration reduces the rows of a slice."""
     (body,) = bodies(loop) if len(list(bodies(loop))) == 1 else (None,)
     if body is None or [len(loop.input), len(body.input), len(body.output)] != [2, 2, 2]:
@@ -268,7 +278,7 @@ def _script_bags(loop: onnx.NodeProto, graph: Graph) -> ModelGather | None:
         if found:
             names = [found[key] for key in ("table", "indices", "starts", "ends")]
             operands = (*names, loop.input[0], *([found["weights"]] if "weights" in found else []))
-            compute = functools.partial(_reduce_parts, reduce=reduce)
+            compute = functools.partial(_reduce_parts, reduce=reduce, order=order, known={})
             kind, name = "embedding bag (Loop)", loop.name or loop.output[0]
             return _bag(graph, name, kind, operands, loop.output[0], reduce, compute, _predict_loop_ns)
     return None
@@ -305,7 +315,7 @@ def _dynamo_bags(loop: onnx.NodeProto, concat: onnx.NodeProto, graph: Graph) -> 
             continue
         operands = (*gathered.input, found["offsets"], found["count"], column.input[0])
         operands = (*operands, *(found[key] for key in ("size", "sized") if key in found))
-        compute = functools.partial(_reduce_sequence, reduce=reduce, ends_last="size" in found)
+        compute = functools.partial(_reduce_sequence, reduce=reduce, known={}, ends_last="size" in found)
         name, kind = loop.name or loop.output[0], "embedding bag (Loop)"
         return _bag(graph, name, kind, operands, concat.output[0], reduce, compute, _predict_loop_ns)
     return None
@@ -422,8 +432,14 @@ def _reduce_parts(
     weights: np.ndarray | None = None,
     *,
     reduce: Reduction,
+    known: dict[int, bool],
+    order: SumOrder | None = None,
 ) -> np.ndarray:
-    """Return the bags of a vector of indices: those from `starts[k]` to `ends[k]`, for each `k` below the count."""
+    """Return the bags of a vector of indices: those from `starts[k]` to `ends[k]`, for each `k` below the count.
+
+    An empty bag gives zeros without an order, and otherwise what the runtime gives. `known` says of tables that were
+    checked, by their `id`, whether their maxima are the same everywhere.
+    """
     bags = int(count.reshape(()))
     if table.ndim != 2 or indices.ndim != 1 or starts.ndim != 1 or ends.ndim != 1 or bags < 1:
         raise ModelError("these bags are no parts of a vector of indices")
@@ -432,17 +448,23 @@ def _reduce_parts(
     starts, ends = starts[:bags], ends[:bags]
     lengths = ends - starts
     is_row = starts[0] >= 0 and ends[-1] <= len(indices) and bool((lengths >= 0).all())
-    if not is_row or not np.array_equal(starts[1:], ends[:-1]) or (reduce != "sum" and not lengths.all()):
-        raise ModelError("these bags are not one after the other, or one is empty")
+    if not is_row or not np.array_equal(starts[1:], ends[:-1]):
+        raise ModelError("these bags are not one after the other")
     indices = indices[starts[0] : ends[-1]]
     weights = None if weights is None else weights[starts[0] : ends[-1]]
-    if reduce == "max":
-        raise_unless_ordered(table)
+    if reduce == "max" and id(table) not in known:
+        known[id(table)] = _is_ordered(table)
+    if reduce == "max" and not known[id(table)]:
+        raise ModelError("a maximum of NaN or -0.0 is taken by the runtime")
     if (lengths == lengths[0]).all():
         shape = bags, int(lengths[0])
         weights = None if weights is None else weights.reshape(shape)
-        return gather_reduce(table, indices.reshape(shape), reduce=reduce, weights=weights)
-    return gather_reduce(table, indices, lengths=lengths, reduce=reduce, weights=weights)
+        result = gather_reduce(table, indices.reshape(shape), reduce=reduce, weights=weights)
+    else:
+        result = gather_reduce(table, indices, lengths=lengths, reduce=reduce, weights=weights)
+    if order is not None and reduce != "sum" and not lengths.all():
+        result[lengths == 0] = -np.inf if reduce == "max" else order.mean_of_nothing(table.dtype)
+    return result
 
 
 def _reduce_sequence(
@@ -454,6 +476,7 @@ def _reduce_sequence(
     size: np.ndarray | None = None,
     *,
     reduce: Reduction,
+    known: dict[int, bool],
     ends_last: bool,
 ) -> np.ndarray:
     """Return the bags between offsets, whose rows are multiplied by factors; the runtime reads all rows before.
@@ -473,13 +496,12 @@ def _reduce_sequence(
         raise ModelError("rows are multiplied before their mean or maximum")
     weights = None if is_plain else factors
     starts, ends = offsets[:-1], offsets[1:]
-    return _reduce_parts(table, indices, starts, ends, np.array(bags), weights, reduce=reduce)
+    return _reduce_parts(table, indices, starts, ends, np.array(bags), weights, reduce=reduce, known=known)
 
 
-def raise_unless_ordered(table: np.ndarray) -> None:
-    """Raise ModelError where runtimes have maxima of their own: of NaN, and of zeros with both signs."""
-    if not (table == table).all() or np.signbit(table[table == 0]).any():
-        raise ModelError("a maximum of NaN or -0.0 is taken by the runtime")
+def _is_ordered(table: np.ndarray) -> bool:
+    """Return whether maxima of rows are the same in every runtime: without NaN and -0.0."""
+    return bool((table == table).all()) and not np.signbit(table[table == 0]).any()
 
 
 def _predict_loop_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:

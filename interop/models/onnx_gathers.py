@@ -35,7 +35,7 @@ ELEMENTWISE = frozenset(
 def find_gathers(graph: Graph, order: SumOrder) -> Iterator[ModelGather]:
     """Yield the gathers and bags that can be left out of a model, in the order of its nodes."""
     for node in graph.proto.graph.node:
-        found = find_loop(node, graph)
+        found = find_loop(node, graph, order)
         if found is None and is_own(node, *_OPERATORS) and len(node.input) == 2 and len(node.output) == 1:
             found = find_reduction(node, graph, order) if node.op_type == "Gather" else None
             found = found or _gather_of(node, graph)

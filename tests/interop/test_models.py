@@ -267,9 +267,10 @@ BAG_INPUTS = {
     "weights": RNG.random(20, np.float32),
 }
 EVEN = {**BAG_INPUTS, "offsets": np.array([0, 5, 10, 15])}
+EMPTY = {**BAG_INPUTS, "offsets": np.array([0, 0, 9, 20])}
 
 
-@pytest.mark.parametrize("inputs", [BAG_INPUTS, EVEN], ids=["uneven", "even"])
+@pytest.mark.parametrize("inputs", [BAG_INPUTS, EVEN, EMPTY], ids=["uneven", "even", "empty"])
 @pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
 @pytest.mark.parametrize("factors", ["", WEIGHTED])
 def test_loop_of_the_script_exporter_is_an_embedding_bag(runtime, inputs, reduce, factors):
