@@ -22,9 +22,7 @@ BANNED = {
     "staged": r"\b(MOST_)?HELD_|\b_held\b|\b(held|kept) (indices|positions)\b",
     "rejected": r"refus(e|es|ed|al|als|ing)(?![a-z])",
     "candidate": r"contender",
-    "induction variable": r"(?<!collections\.)\bcounters?(_of)?\b",
     "capacity misses": r"\bcomes? again\b|\blines again\b",
-    "guard": r"\bgates?\b",
     "reference loop": r"\byardsticks?\b",
 }
 

@@ -53,7 +53,7 @@ def test_every_extra_that_a_message_names_is_there():
         name for text in sources for names in re.findall(r"gathernest\[([\w,]+)\]", text) for name in names.split(",")
     }
     extras = PROJECT["optional-dependencies"]
-    assert {"torch", "onnxruntime", "completion", "play", "report", "peers"} <= named | {*dependencies.EXTRAS.values()}
+    assert {"torch", "completion", "play", "report", "peers"} <= named | {*dependencies.EXTRAS.values()}
     assert named | {*dependencies.EXTRAS.values()} <= {*extras}
     for package, extra in dependencies.EXTRAS.items():
         assert any(re.match(rf"{package}\b", line) for line in extras[extra]), (package, extra)
