@@ -57,8 +57,8 @@ def states(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
 
 
 def flat_bags(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
-    """Return the indices of two tables, and where each bag begins."""
-    offsets = np.sort(rng.integers(0, batch * BAG, batch))
+    """Return the indices of two tables, and where each bag begins; no bag is empty."""
+    offsets = np.sort(rng.choice(batch * BAG, batch, replace=False))
     offsets[0] = 0
     return {
         "dense": rng.standard_normal((batch, 13), np.float32),
@@ -287,6 +287,7 @@ class DlrmEvenMean(EvenRecommender):
 
 def weighted(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
     found = flat_bags(rng, batch, rows)
+    found["offsets"][1:] -= found["offsets"][1:] % 4  # some bags are empty
     return {name: found[name] for name in ("first", "offsets")} | {"weights": rng.random(batch * BAG, np.float32)}
 
 
