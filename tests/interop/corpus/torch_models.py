@@ -519,9 +519,9 @@ class Experts(nn.Module):
         self.router, self.weights = nn.Linear(DIM, 6), nn.Parameter(torch.randn(6, DIM, DIM))
 
     def forward(self, states: Tensor) -> Tensor:
-        gates, chosen = self.router(states[:, 0]).softmax(-1).topk(2, -1)
+        shares, chosen = self.router(states[:, 0]).softmax(-1).topk(2, -1)
         found = torch.einsum("bd,bkde->bke", states[:, 0], self.weights[chosen])
-        return (found * gates[:, :, None]).sum(1)
+        return (found * shares[:, :, None]).sum(1)
 
 
 @case(lambda rng, batch, rows: {"logits": rng.standard_normal((batch, LENGTH, 6), np.float32)})
