@@ -154,6 +154,13 @@ def test_file_is_loaded_with_its_weights_and_keeps_them(saved):
     assert found.tobytes() == TABLE.astype(np.float16).astype(np.float32)[IDS].tobytes()  # save_model rounds to float16
 
 
+def test_model_without_inputs_runs():
+    rows = op.gather(op.constant(TABLE), const(3, 1), axis(0))
+    model = load(ov.Model([op.result(op.relu(rows))], [], "none"))
+    for got in (model.run({}), model()):
+        assert got[model.outputs[0]].tobytes() == np.maximum(TABLE[[3, 1]], 0).tobytes()
+
+
 def test_model_with_variables_runs_whole():
     a = op.parameter([50, 8], np.float32, name="a")
     variable = op.read_value(a, "state", np.float32, ov.PartialShape([50, 8]))

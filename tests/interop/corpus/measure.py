@@ -44,8 +44,7 @@ def open_runtime(path: Path) -> Callable[[dict[str, np.ndarray]], list[Any]]:
         request = openvino.Core().compile_model(str(path), "CPU").create_infer_request()
 
         def run(inputs: dict[str, np.ndarray]) -> list[Any]:
-            found = request.infer(list(inputs.values()), share_inputs=True)
-            return [found[place] for place in range(len(request.model_outputs))]
+            return [*request.infer(tuple(inputs.values()), share_inputs=True).values()]
 
         return run
     import onnxruntime
