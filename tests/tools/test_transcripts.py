@@ -27,7 +27,7 @@ def answered(text: str, commands) -> str:
             ended = commands[command](
                 *words[:-2] if given else words, **{"stdin": commands["operator"]} if given else {}
             )
-            out = re.sub(r"\d+(\.\d+)?(?= (ms|µs)\b)", "#", ended.out)
+            out = re.sub(r"\d+(\.\d+)?(?= (ms|µs|of them)\b)", "#", ended.out)
             said = [f"status {ended.status}"] if ended.status else []
             said += [*out.splitlines(), *(f"! {error}" for error in ended.err.splitlines())]
             found += [f"    {each}".rstrip() if each.strip() else "    ." for each in said]
@@ -36,11 +36,25 @@ def answered(text: str, commands) -> str:
     return "\n".join(found) + "\n"
 
 
-@pytest.mark.parametrize("name", ["show", "show_errors", "gathernest_opt", "gathernest_opt_errors"])
-def test_commands_print_what_was_reviewed(name, gathernest, gathernest_opt, operator_text, monkeypatch, golden):
+@pytest.fixture
+def commands(gathernest, gathernest_opt, operator_text, tmp_path, monkeypatch):
+    """Return the commands and the module, with the file `stage.mlir` in a working folder of the test's own."""
+    shown = gathernest("show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds")
+    (tmp_path / "stage.mlir").write_text(shown.out)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GATHERNEST_NUM_THREADS", "2")
+    monkeypatch.setenv("GATHERNEST_TUNING", str(tmp_path / "records.json"))
     monkeypatch.setenv("COLUMNS", "120")
+    return {"gathernest": gathernest, "gathernest-opt": gathernest_opt, "operator": operator_text}
+
+
+@pytest.mark.parametrize(
+    "name", ["show", "show_errors", "errors", "build_errors", "gathernest_opt", "gathernest_opt_errors"]
+)
+def test_commands_print_what_was_reviewed(name, commands, program, tmp_path, golden):
+    if name == "build_errors":
+        program("cc")
     text = (TEXTS / f"{name}.txt").read_text()
     assert text.count("\n$ ") > 10
-    commands = {"gathernest": gathernest, "gathernest-opt": gathernest_opt, "operator": operator_text}
-    golden(f"commands/{name}.txt", answered(text, commands))
+    golden(f"commands/{name}.txt", answered(text, commands).replace(str(tmp_path), "FOLDER"))
+    assert [path.name for path in tmp_path.iterdir()] == ["stage.mlir"]

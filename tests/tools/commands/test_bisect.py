@@ -56,24 +56,6 @@ def test_a_right_file_goes_on_from_its_level(capsys, tmp_path):
     assert outcome(capsys, "bisect", file, "-p", "tile-loops{loops=indices sizes=4},hoist-invariants")[0] == 0
 
 
-ERRORS = {
-    "no arrays": ([], "--data is missing: neither the command line nor a comment of a file gives it"),
-    "both": ([*ROWS, "-p", "default", "--schedule", ""], "--schedule is for a whole pipeline that is made here; leave"),
-    "a pass": ([*ROWS, "-p", "defalt"], "there is no pass 'defalt'; did you mean 'default'?"),
-    "a folder to write": ([*ROWS, "-o", "."], "-o . is a folder; name a file in it"),
-    "a file": (["none.mlir"], "none.mlir: No such file or directory"),
-}
-
-
-@pytest.mark.parametrize("case", ERRORS)
-def test_bad_input_is_one_line(capsys, case, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    words, message = ERRORS[case]
-    status, out, error = outcome(capsys, "bisect", *words)
-    assert (status != 0, out) == (True, "")
-    assert error.startswith(f"gathernest: error: {message}")
-
-
 def test_proof_prints_a_line_for_each_pass(capsys):
     status, out, error = outcome(capsys, "bisect", *ROWS, "-p", "nest,erase-sizes", "--prove")
     assert (status, error) == (0, "")

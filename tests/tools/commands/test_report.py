@@ -110,31 +110,16 @@ def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ((), 2, "--data is missing; name the gather with --data and --indices"),
-        ((*ROWS, "--node", "x"), 2, "--node is for a model, and there is none; name its file, or leave out --node"),
         (("MODEL", *ROWS), 2, "a report is of a model or of one gather; leave out MODEL, or --data and --indices"),
         (
             ("MODEL", "--node", "secnd"),
             1,
             "has no gather 'secnd'; it has <first>, second, third; did you mean 'second'?",
         ),
-        ((*ROWS, "--schedule", "tile-lops{loops=indices sizes=4}"), 1, "--schedule: 'tile-lops' is not a pass"),
-        ((*ROWS, "--schedule", "tile-lops{loops=indices sizes=4}"), 1, "did you mean 'tile-loops'?"),
-        ((*ROWS, "-o", "nowhere/report.html", "--no-timing"), 2, "-o nowhere/report.html: there is no folder nowhere"),
-        ((*ROWS, "-o", "."), 2, "-o . is a folder; name a file in it"),
-        ((*ROWS, "-o", ""), 2, "-o is empty; give it the name of a file"),
-        ((*ROWS, "-o", f"{__file__}/x"), 2, f"-o {__file__}/x: {__file__} is a file, not a folder; name another file"),
-        ((*ROWS, "--pipeline", "cse", "--schedule", ""), 2, "leave out --pipeline or --schedule"),
-        ((*ROWS, "--pipeline", "normalize-gather"), 1, "the pipeline does not reach loops"),
-        ((*ROWS, "--against", "", "--against-machine", "zen3"), 2, "not allowed with argument --against"),
-        ((*ROWS, "--against-machine", "zen33"), 2, "did you mean 'zen3'?; set --against-machine to zen5, zen4, "),
-        ((*ROWS, "--against", "cse"), 1, "--against: 'cse' is not a pass of a schedule"),
         (("MODEL", "--against", ""), 2, "--pipeline and --against are for one gather, and this is a model"),
-        ((*ROWS, "--no-timing", "--rounds", "5"), 2, "--rounds is for timings, and --no-timing measures nothing"),
-        ((*ROWS, "--rounds", "0"), 2, "expected a whole number from 1, got '0'"),
     ],
 )
-def test_a_wrong_command_line_is_one_line(gathernest, model, words, status, message):
+def test_wrong_words_beside_a_model_are_one_line(gathernest, model, words, status, message):
     ended = gathernest("report", *(model if word == "MODEL" else word for word in words))
     assert ended.status == status
     assert message in ended.err

@@ -95,25 +95,6 @@ def test_a_stage_that_is_wrong_has_exit_status_1(file, capsys):
     assert "the stage is wrong here: the operator's reference gives " in out
 
 
-ERRORS = {
-    "an element outside": ((*GATHER, "--element", "3,0"), 1, "element 3,0 is outside of the result"),
-    "no element": ((*GATHER, "--element", "x"), 2, "--element: expected a position such as 3,1 or a number"),
-    "another stage": ((*GATHER, "--stage", "fold-bond"), 1, "did you mean 'fold-bounds'?"),
-    "both outputs": ((*GATHER, "--json", "-i"), 2, "--json prints one object, and --interactive reads commands"),
-    "no arrays": ((), 2, "--data is missing"),
-    "a schedule": ((*GATHER, "--schedule", "cse"), 1, "--schedule: 'cse' is not a pass of a schedule"),
-    "a schedule beside passes": ((*GATHER, "-p", "nest", "--schedule", ""), 1, "leave it out beside -p or FILE"),
-}
-
-
-@pytest.mark.parametrize("case", ERRORS)
-def test_wrong_options_have_one_message(case, capsys):
-    words, wanted, said = ERRORS[case]
-    status, out, error = outcome(capsys, *words)
-    assert (status, out) == (wanted, "")
-    assert said in error and "\n" not in error
-
-
 def test_a_file_that_does_not_parse_has_its_place(capsys, tmp_path):
     bad = tmp_path / "bad.mlir"
     bad.write_text("func.func @gather( {")

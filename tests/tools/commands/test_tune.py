@@ -173,40 +173,6 @@ def test_records_are_forgotten_by_number_or_all(gathernest, file):
     assert read_records(file) == {}
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (["tune"], 2, "--data is missing; name the gather with --data and --indices"),
-        ([*PROBLEM[:3]], 2, "--indices is missing; name the gather with --data and --indices"),
-        ([*PROBLEM, "--rounds", "3"], 1, "rounds must be 15 or more to confirm a winner, got 3"),
-        ([*PROBLEM, "--rounds", "0"], 2, "expected a whole number from 1, got '0'"),
-        ([*PROBLEM, "--time-limit", "no"], 2, "expected seconds above 0, got 'no'"),
-        ([*PROBLEM, "--candidate", "tile-lops{}"], 1, "--candidate: 'tile-lops' is not a pass of a schedule"),
-        ([*PROBLEM, "--candidate", "tile-lops{}"], 1, "did you mean 'tile-loops'?"),
-        (["tune", "--list", "--replay"], 2, "not allowed with argument --list"),
-        (["tune", "--forget", "1"], 2, "--forget has nothing to remove: "),
-        ([*PROBLEM, "--list"], 2, "--list is for the records, and tunes nothing; leave out --data, --indices"),
-        (["tune", "--replay", "--axis", "1"], 2, "--replay is for the records, and tunes nothing; leave out --axis"),
-        (
-            ["tune", "--import", "missing.json"],
-            1,
-            "--import missing.json cannot be read (No such file or directory); name a",
-        ),
-        (["tune", "--import", "."], 1, "--import . cannot be read (Is a directory); name a file of tuning records"),
-        (["tune", "--export", "."], 2, "--export . is a folder; name a file in it"),
-        (["tune", "--export", ""], 2, "--export is empty; give it the name of a file"),
-        (["tune", "--export", f"{__file__}/x"], 2, f"{__file__} is a file, not a folder; name another file"),
-        (["tune", "--lst"], 2, "did you mean '--list'?"),
-    ],
-)
-def test_wrong_words_are_one_line(gathernest, words, status, message):
-    ended = gathernest(*words)
-    assert (ended.status, ended.out) == (status, "")
-    assert ended.err.startswith("gathernest: error: ")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
 @pytest.mark.parametrize("words", [["--list"], ["--replay"], ["--export", "x"], ["--forget", "all"]])
 def test_there_are_no_records_where_tuning_is_off(gathernest, words):
     with gn.knobs.scope(tuning="off"):

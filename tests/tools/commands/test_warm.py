@@ -119,34 +119,6 @@ def test_a_failure_is_the_exit_status(gathernest):
     assert "axis 7 is out of range [-2, 1] for data of rank 2\n0 compiled, 0 there already, 1 failed" in ended.out
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (["--data", "9xf32"], 2, "--indices is missing"),
-        (["--data", "9xf33", "--indices", "5xi64"], 1, "--data: 'f33' is not an element type"),
-        (
-            ["--for", "model.onnx", "--list"],
-            2,
-            "--for takes the kernels of a model; leave --data, --indices and --list",
-        ),
-        (["--for", "missing.onnx"], 1, "missing.onnx"),
-        (["--list", "--data", "9xf32", "--indices", "5xi64"], 2, "--list prints the usual kernels; leave out --data"),
-        (
-            ["--operator", "gather_grad", "--batch-dims", "1", "--weights"],
-            2,
-            "one gather is named by --data and --indices, and these are missing; leave out --operator, --batch-dims, "
-            "--weights",
-        ),
-        (["--jobs", "0"], 2, "expected a whole number from 1, got '0'"),
-    ],
-)
-def test_wrong_words_are_one_line(gathernest, words, status, message):
-    ended = gathernest("warm", *words)
-    assert (ended.status, ended.out) == (status, "")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
 def test_a_models_kernels_are_compiled(gathernest, folder, tmp_path):
     onnx = pytest.importorskip("onnx")
     text = """<ir_version: 10, opset_import: ["": 21]>
