@@ -6,7 +6,6 @@ written once into a folder of the run, and `GATHERNEST_CORPUS` names a folder th
 
 import importlib.util
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,7 @@ import pytest
 import gathernest as gn
 from gathernest.interop.models.model import has_same_bytes, load
 
-FOLDER = Path(__file__).parent / "corpus"
-sys.path.append(str(FOLDER))
-import hand_made  # noqa: E402
-import write  # noqa: E402
+from .corpus import hand_made, write
 
 # The largest difference of a cut model, relative to the largest element, where runtimes round to bfloat16.
 MAX_DIFFERENCE = 0.05
@@ -121,7 +117,7 @@ def torch_names():
     """Return the names of the torch models; none where torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         return []
-    from torch_models import CASES
+    from .corpus.torch_models import CASES
 
     return list(CASES)
 
@@ -138,7 +134,7 @@ def corpus(tmp_path_factory):
 @pytest.mark.parametrize("name", torch_names())
 def test_export_of_torch(corpus, name, exporter):
     pytest.importorskip("openvino" if exporter == "openvino" else "onnxscript")
-    from torch_models import CASES
+    from .corpus.torch_models import CASES
 
     ((file, reason),) = write.write(corpus, [name], [exporter])
     if reason:

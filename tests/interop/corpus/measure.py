@@ -1,4 +1,4 @@
-"""Time models of the corpus beside their runtime alone: `python tests/interop/corpus/measure.py FOLDER [NAME ...]`.
+"""Time models of the corpus beside their runtime alone: `python -m tests.interop.corpus.measure FOLDER [NAME ...]`.
 
     --exporter script|dynamo|openvino   which exports to measure (default: script)
     --scales 1 16 512                   the batches, as multiples of 4
@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import write
-from torch_models import CASES
 
 import gathernest as gn
+
+from . import write
+from .torch_models import CASES
 
 BATCH, ROWS = 4, 100_000
 CALLS, TURNS, BUDGET_S, PAUSE_S = 3, 9, 6.0, 0.1
@@ -108,7 +109,8 @@ def main() -> None:
             inputs = CASES[name].inputs(np.random.default_rng(0), BATCH * scale, ROWS)
             row = {"model": file, "scale": scale, **measure(options.folder / file, inputs)}
             rows.append(row)
-            text = f"{row['ours_us']:>12,.1f}{row['runtime_us']:>12,.1f}{row['ratio']:>7.2f}{row['least_ratio']:>7.2f}{row['here']:>3} here"
+            times = f"{row['ours_us']:>12,.1f}{row['runtime_us']:>12,.1f}"
+            text = f"{times}{row['ratio']:>7.2f}{row['least_ratio']:>7.2f}{row['here']:>3} here"
             remarks = ("" if row["same_bytes"] else "  OTHER BYTES") + ("  in trial" if row["is_trial"] else "")
             print(f"{file:<30}{scale:>5}{text}{remarks}", flush=True)
     for scale in options.scales:

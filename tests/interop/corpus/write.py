@@ -1,4 +1,4 @@
-"""Write the corpus of models into a folder: `python tests/interop/corpus/write.py FOLDER [NAME ...]`.
+"""Write the corpus of models into a folder: `python -m tests.interop.corpus.write FOLDER [NAME ...]`.
 
 Each torch model of `torch_models.py` is exported by script (`dynamo=False`), by dynamo, and by
 `openvino.convert_model`, as `NAME.EXPORTER.onnx` or `.xml`. What an exporter rejects is printed, and is no model of the
@@ -31,7 +31,8 @@ def write(
         rows: of the tables.
     """
     import torch
-    from torch_models import CASES
+
+    from .torch_models import CASES
 
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
