@@ -1,7 +1,7 @@
 """Drawings of accesses and of explanations: whole files as goldens, the accesses also computed here in another way."""
 
+import collections
 import re
-from collections import Counter
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -75,7 +75,7 @@ def test_drawing_of_accesses_is_the_reviewed_one(name, golden):
     svg = access_drawing(plan, given, threads=threads, title=f"<{name}>")
     lines = svg.replace("><", ">\n<").splitlines()
     if len(svg) > MAX_BYTES:
-        cells = Counter(element.get("class") for element in ElementTree.fromstring(svg).iter())
+        cells = collections.Counter(element.get("class") for element in ElementTree.fromstring(svg).iter())
         sentences = [line for line in lines if line.startswith(("<text", "<desc")) and not re.search(r">\d+<", line)]
         lines = [*sentences, *sorted(f"{count} {name}" for name, count in cells.items())]
     golden(f"drawings/accesses_{name}.svg", "\n".join(lines))
