@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -198,7 +197,6 @@ def test_pass_that_fails_is_named_at_load(load, make, monkeypatch):
     def fails(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(tempfile, "tempdir", str(load.folder))
     monkeypatch.setattr(ComposeGathers, "apply", fails)
     with pytest.raises(InternalError, match=r"compose-gathers failed: RuntimeError: boom; please report it with"):
         load(make(*chain(4)))
