@@ -9,6 +9,8 @@ MAX_SHOWN_LENGTH, _BEGINNING, _END = 200, 100, 60
 # How a message names the source of its error. The command line says there which option shows or writes it.
 SOURCE_HINT = "what print(error.source) shows"
 _LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN_LENGTH},}}[^\s,;:]")
+# What Python writes of a long list, array or text; words of ours in brackets or quotes are shorter.
+_LONG_LITERAL = re.compile("|".join(rf"\{a}[^\{a}\{b}]{{400,}}\{b}" for a, b in ("[]", "()", "{}", "''", '""')))
 
 
 def shorten(text: str) -> str:
@@ -27,11 +29,13 @@ def show(value: object) -> str:
 
 
 def _with_short_words(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN_LENGTH else _LONG_WORD.sub(lambda word: shorten(word[0]), text)
+    if len(text) <= MAX_SHOWN_LENGTH:
+        return text
+    return _LONG_LITERAL.sub(lambda found: shorten(found[0]), _LONG_WORD.sub(lambda found: shorten(found[0]), text))
 
 
 class GathernestError(Exception):
-    """Base class of every error that gathernest raises on purpose; long words of its message are shortened.
+    """Base class of every error that gathernest raises on purpose; long words and literals in it are shortened.
 
     Attributes:
         source: text that repeats the error, for a report: generated code that the backend rejects, or the module before

@@ -15,7 +15,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import ShrinkException
 from xdsl.utils.hints import isa
 
-from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean
+from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean, show
 from ..ir.modules.context import make_context, verify_module
 from ..ir.modules.dominance import check_dominance
 from ..ir.modules.plugins import import_error, package_of, why_unknown
@@ -93,14 +93,14 @@ def parse_passes(text: str) -> list[ModulePass]:
             if get_origin(wanted) is Literal and (len(values) != 1 or values[0] not in get_args(wanted)):
                 got, allowed = ",".join(map(str, values)), get_args(wanted)
                 raise ScheduleError(
-                    f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {got!r}"
+                    f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {show(got)}"
                     f"{did_you_mean(got, allowed)}"
                 )
             is_truth = wanted in (int, tuple[int, ...]) and any(isinstance(value, bool) for value in values)
             fits = isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted)
             if wanted in KINDS and (is_truth or not fits):
                 got = f"{given}={','.join(map(str, values))}" if values else given
-                raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {got!r}")
+                raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {show(got)}")
         try:
             passes.append(kind.from_spec(spec))
         except ScheduleError:
