@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 # What each module has; a test compares it with the stub.
 _NAMES = {
+    "interop.models.model": "Model load",
     "ir.array_spec": "ArraySpec",
     "ir.errors": "BoundsError CompileError DependencyError GathernestError IndexTypeError InternalError"
     " InvalidGatherError ModelError OutOfMemoryError ScheduleError",
@@ -26,14 +27,12 @@ _NAMES = {
     "kernels.reduction.reduce_gradients": "gather_reduce_grad gather_reduce_weights_grad",
     "kernels.host.knobs": "knobs",
     "kernels.kernel": "Kernel compile",
-    "kernels.model": "Model load",
     "kernels.operator_versions": "ops",
     "kernels.bisection.bisect_passes": "bisect",
     "kernels.playground.run_stage": "run_stage",
     "kernels.bisection.wrong_pass": "WrongPass",
     "kernels.playground.scheduling": "ScheduleScript schedule",
     "kernels.playground.step": "step",
-    "kernels.splitting.split_model": "SplitModel split",
     "kernels.stepping.steps": "Steps",
     "kernels.take": "take take_along_axis",
     "kernels.tune": "tune",

@@ -1,3 +1,5 @@
+from .interop.models.model import Model as Model
+from .interop.models.model import load as load
 from .ir.array_spec import ArraySpec as ArraySpec
 from .ir.errors import BoundsError as BoundsError
 from .ir.errors import CompileError as CompileError
@@ -21,8 +23,6 @@ from .kernels.gradient import gather_nd_grad as gather_nd_grad
 from .kernels.host.knobs import knobs as knobs
 from .kernels.kernel import Kernel as Kernel
 from .kernels.kernel import compile as compile
-from .kernels.model import Model as Model
-from .kernels.model import load as load
 from .kernels.operator_versions import ops as ops
 from .kernels.playground.run_stage import run_stage as run_stage
 from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
@@ -31,8 +31,6 @@ from .kernels.playground.step import step as step
 from .kernels.reduction.gather_reduce import gather_reduce as gather_reduce
 from .kernels.reduction.reduce_gradients import gather_reduce_grad as gather_reduce_grad
 from .kernels.reduction.reduce_gradients import gather_reduce_weights_grad as gather_reduce_weights_grad
-from .kernels.splitting.split_model import SplitModel as SplitModel
-from .kernels.splitting.split_model import split as split
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.take import take as take
 from .kernels.take import take_along_axis as take_along_axis

@@ -105,11 +105,6 @@ def out_of_range(count: int) -> str:
     return f"{count} {'index is' if count == 1 else 'indices are'} out of range"
 
 
-def number_of_inputs(least: int, most: int) -> str:
-    """Return how many inputs an operator of a model has, for messages."""
-    return f"{least} to {most} inputs" if least != most else f"{least} input{'s' * (least != 1)}"
-
-
 def did_you_mean(got: object, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `allowed`, or an empty string when none is close."""
     from difflib import get_close_matches

@@ -225,9 +225,3 @@ class Node:
 
     name: str = ""
     outputs: tuple[str, ...] = ()
-
-
-@lru_cache
-def gathered_shape(operator: OperatorSpec, data_shape: Shape, index_shape: Shape) -> Shape:
-    """Return the sizes of what an operator gathers, for attributes as users write them; raises InvalidGatherError."""
-    return operator.normalized(data_shape, index_shape).result_shape(data_shape, index_shape)

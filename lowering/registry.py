@@ -50,11 +50,11 @@ ROOMS = {
         "fold-constants",
         "promote-sums",
     ),
-    "graph": ("fold-graph-constants", "check-constant-indices", "compose-gathers", "gather-to-slice"),
+    "operators": ("check-constant-indices", "compose-gathers", "gather-to-slice"),
 }
-GRAPH_NAMES = ROOMS["graph"]
-# The passes in the order of the pipeline `default`, and those over the graph of a model.
-PASSES = (*ROOMS["canonicalize"], *ROOMS["nest"], *STEPS, *ROOMS["loops"], *GRAPH_NAMES)
+OPERATOR_NAMES = ROOMS["operators"]
+# The passes in the order of the pipeline `default`, and those over modules of operators.
+PASSES = (*ROOMS["canonicalize"], *ROOMS["nest"], *STEPS, *ROOMS["loops"], *OPERATOR_NAMES)
 # The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
 SCHEDULED_NEST = "hoist-invariants"
 # The pass for results that nobody has yet: it writes before all indices are checked.
@@ -69,7 +69,7 @@ COPYING = "stage-result"
 CHECKS = (FUSION, STAGING, COUNTING, COPYING)
 # The pass for the sums of bags.
 PROMOTION = "promote-sums"
-NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
+NAMES = tuple(name for name in PASSES if name not in OPERATOR_NAMES)
 
 
 def module_of(name: str) -> str:
@@ -152,9 +152,10 @@ PIPELINES = {
     "gradient": default_pipeline(NO_SCHEDULE, gradient=True),
     "reduction": default_pipeline(NO_SCHEDULE, reduction=True),
     "static": default_pipeline(NO_SCHEDULE, erase_sizes=False),
-    "graph": ",".join([*ROOMS["graph"], "dce"]),
+    "operators": ",".join([*ROOMS["operators"], "dce"]),
 }
-# `graph` is for models. The others from `default` on have no schedule here: `default_pipeline` puts one in.
+# `operators` is for modules of several operators. Those from `default` to `static` have no schedule here:
+# `default_pipeline` puts one in.
 
 # A pass with its options, or a pipeline, in the text of a pipeline.
 _STEP = re.compile(r"([^\s,{}]+)(\s*\{[^{}]*\})?")

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -25,6 +26,9 @@ os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv els
 # Some images set it; then each process that tests start would compile what it imports of ours: 0.2 s of 2 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+GOLDEN_TEXTS = Path(__file__).parent / "golden" / "texts"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -90,12 +94,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     return add
 
 
-@pytest.fixture(scope="session")
-def repeats() -> Callable[[int], int]:
-    """Return a function from how often `make test-all` repeats something to how often this run does."""
-    return lambda count: max(1, round(count * float(os.environ["GATHERNEST_TEST_EXAMPLES"])))
-
-
 @pytest.fixture
 def unnamed_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose schedules for the machine that runs the test, by its records and its calibration where it has some."""
@@ -115,3 +113,51 @@ def known_ceilings(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def golden(update_golden: bool) -> Callable[[str, str], None]:
+    """Return a function that compares a text with the file of that name in `tests/golden/texts`, or writes the file.
+
+    What depends on the machine is left out of the text by `without_numbers`, or is given by the test.
+    """
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN_TEXTS / name
+        text = text.rstrip("\n") + "\n"
+        if update_golden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        advice = f"look at the difference, and run pytest --update-golden where it is meant: {path}"
+        assert text == (path.read_text() if path.exists() else ""), advice
+
+    return compare
+
+
+@pytest.fixture
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which temporary files are made during the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
+    from gathernest.kernels.host.runtime import RUNTIME
+    from gathernest.kernels.runtime import call_cache
+
+    def forget_now() -> None:
+        monkeypatch.setattr(RUNTIME, "loaded", {})
+        monkeypatch.setattr(RUNTIME, "prepared", {})
+        call_cache.CALLS.forget()
+
+    forget_now()
+    return forget_now
+
+
+@pytest.fixture(scope="session")
+def without_numbers() -> Callable[[str], str]:
+    """Return a function that replaces measured numbers of a text, and the spaces around them, by `#`."""
+    number = r" *(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?= ?(?:[µmn]?s|%|x|[KMGT]i?B(?:/s)?|million a second)\b)"
+    return lambda text: re.sub(r" *\b\d+\.\d+\b", " #", re.sub(number, " #", text))

@@ -7,12 +7,23 @@ nothing but the tests, so that every process of a run and every run makes the sa
 """
 
 import itertools
+import os
 from collections.abc import Sequence
 
 import pytest
 
 # The fewest cases of a test from which combinations are left out.
 MIN_PRODUCT = 9
+
+
+def example_ratio() -> float:
+    """Return the share of the examples of random tests to draw: 1 by `make test-all`, more by `make fuzz`."""
+    return float(os.environ["GATHERNEST_TEST_EXAMPLES"])
+
+
+def examples(count: int) -> int:
+    """Return how many of `count` random examples, or repetitions, this run takes."""
+    return max(1, round(count * example_ratio()))
 
 
 def select(items: Sequence[pytest.Item]) -> list[pytest.Item]:

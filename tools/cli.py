@@ -15,12 +15,10 @@ from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
 from .console.watch import with_all
 from .machine import calibrate, doctor
-from .models import split
 
 COMMANDS = {
     "demo": demo,
     "run": run,
-    "split": split,
     "show": show,
     "report": report,
     "play": play,

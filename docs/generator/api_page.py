@@ -22,8 +22,7 @@ GROUPS = {
     "ir.array_spec": "Kernels",
     "kernels.playground": "The playground",
     "kernels.stepping": "The playground",
-    "kernels.model": "Models",
-    "kernels.splitting.split_model": "Models split with ONNX Runtime",
+    "interop.models": "Models",
     "kernels.host.knobs": "Settings",
     "ir.errors": "Errors",
 }

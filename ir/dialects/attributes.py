@@ -34,10 +34,6 @@ FRESH_OUT = "gather.fresh_out"
 SCALE = "gather.scale"
 # On an operator: the name of the node of a graph that it came from.
 NODE = "gather.node"
-# On an argument or a result of a model's function: its name in the model.
-NAME = "gather.name"
-# On an argument or a result: the names of its dynamic sizes, empty where they have none.
-DIMS = "gather.dims"
 # On an operator: the names of its node's outputs, an array of strings.
 OUTPUTS = "gather.outputs"
 # On a `vector.from_elements`: its elements are loaded by one gather instruction.

@@ -14,8 +14,8 @@ from ..dialects.attributes import MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES, S
 from ..dialects.gather_ops import AnyShaped
 from ..dialects.types import numpy_dtype, strides_of
 from ..errors import BoundsError, InternalError
+from ..modules.context import find_function
 from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS, Shape
-from .graph import find_function
 
 # What an element of a result holds before a stage runs: one that is not written stands out.
 UNWRITTEN = 0xA5

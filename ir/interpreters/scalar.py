@@ -32,9 +32,9 @@ from .. import reference
 from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ..dialects.types import dense_array, numpy_dtype
 from ..errors import BoundsError, InternalError, out_of_range
+from ..modules.context import find_function
 from .argument_views import bind_argument, bind_arguments
 from .arithmetic import ARITHMETIC, FLOAT_ARITHMETIC, bits_of, is_larger, number, wrap
-from .graph import find_function
 from .vector import VectorInterpreter, lanes
 
 

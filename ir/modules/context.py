@@ -7,15 +7,16 @@ from io import StringIO
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.dialects.func import Func
+from xdsl.dialects.func import Func, FuncOp
+from xdsl.dialects.tensor import Tensor
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from ..dialects.gather_dialect import Gather
-from ..dialects.graph_ops import Graph
 from ..dialects.upstream import Arith, MemRef, Scf, Vector
+from ..errors import InternalError
 from .dominance import check_dominance
 from .plugins import register
 
@@ -23,7 +24,7 @@ from .plugins import register
 MLIRLexer._unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
-DIALECTS = (Builtin, Func, Arith, Scf, MemRef, Vector, Gather, Graph)
+DIALECTS = (Builtin, Func, Arith, Scf, MemRef, Vector, Tensor, Gather)
 
 
 class OpenContext(Context):
@@ -67,6 +68,14 @@ def parse_module(text: str, name: str = "<input>") -> ModuleOp:
     module = Parser(make_context(), text, name).parse_module()
     verify_module(module)
     return module
+
+
+def find_function(module: ModuleOp, name: str) -> FuncOp:
+    """Return a function of a module; its absence is an InternalError."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == name:
+            return op
+    raise InternalError(f"the module has no function @{name}")
 
 
 def print_generic(module: ModuleOp) -> str:

@@ -39,7 +39,6 @@ from ..dialects.gather_dialect import (
     GatherWeightedOp,
     OperatorOp,
 )
-from ..dialects.graph_op import tensor_of
 from ..dialects.types import ir_element_type
 from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
@@ -145,10 +144,10 @@ def constant_tensor(values: np.ndarray) -> arith.ConstantOp:
 
 @lru_cache
 def _dense(dtype: np.dtype, shape: Shape, stored: bytes) -> DenseIntOrFPElementsAttr:
-    """Return a dense attribute; the nodes of a model share theirs."""
+    """Return a dense attribute."""
     element = ir_element_type(dtype)
     assert isinstance(element, IntegerType)
-    kind: Any = tensor_of(element, shape)
+    kind: Any = TensorType(element, shape)
     return DenseIntOrFPElementsAttr(kind, BytesAttr(stored))
 
 

@@ -6,15 +6,15 @@ import re
 from ...ir.errors import DependencyError
 
 LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
-# What the importers of models need, proofs, and the report.
-READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
+# What models need, proofs, and the report.
+READERS = {"onnx": (1, 19), "openvino": (2024, 6)}
 PROVERS = {"islpy": (2025, 1), "z3-solver": (4, 13)}
 REPORTERS = {"jinja2": (3, 1), "pygments": (2, 18)}
 
 # The extra that installs each package; gathernest itself requires the others.
 EXTRAS = {
     "onnx": "onnx",
-    "defusedxml": "openvino",
+    "openvino": "openvino",
     **dict.fromkeys(PROVERS, "prove"),
     **dict.fromkeys(REPORTERS, "report"),
 }

@@ -54,20 +54,6 @@ class _Lease:
         self._memory.take_back(self._block)
 
 
-def lease_of(array: np.ndarray) -> object | None:
-    """Return what stands for the recycled memory that an array lies in; None where it lies in other memory."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base if isinstance(base, _Lease) else None
-
-
-def fills_its_block(array: np.ndarray) -> bool:
-    """Return whether an array has all of a recycled block: it is no view of a part."""
-    lease = lease_of(array)
-    return isinstance(lease, _Lease) and array.flags.c_contiguous and array.nbytes == lease.size_bytes
-
-
 class RecycledMemory:
     """Blocks that no array uses, the least recently used first; in all at most what the knob `recycle_mb` says.
 

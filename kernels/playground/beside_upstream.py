@@ -11,8 +11,7 @@ from ...ir import reference
 from ...ir.byte_comparison import first_difference
 from ...ir.errors import InvalidGatherError, out_of_range
 from ...ir.interpreters.argument_views import bind_arguments, index_argument
-from ...ir.interpreters.graph import find_function
-from ...ir.modules.context import parse_module
+from ...ir.modules.context import find_function, parse_module
 from ...lowering.numba.compiler import inspected_library
 from ...lowering.numba.emitter import emit, not_lowered
 from ...lowering.provenance.assembly import Instruction, read_assembly

@@ -10,10 +10,9 @@ from ...ir.dialects.gather_dialect import OperatorOp, ResolveOp
 from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
-from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
 from ...ir.interpreters.scalar import interpret
-from ...ir.modules.context import make_context
+from ...ir.modules.context import find_function, make_context
 from ...ir.modules.read_module import read_placed
 from ...ir.problem import Problem
 from ...lowering.schedule.machine_model import LINE_BYTES

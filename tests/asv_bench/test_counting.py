@@ -74,8 +74,7 @@ def test_names_of_passes_and_cases_exist():
     assert set(session.KERNELS) <= set(BY_NAME)
 
 
-def test_process_that_fails_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_process_that_fails_says_why(temporary_folder):
     with fresh.place() as place, pytest.raises(fresh.CountError, match=r"No module named .*counting\.nothing"):
         place.ask("nothing")
     assert not place.folder.exists()

@@ -1,15 +1,15 @@
 """`take` and `take_along_axis` with mode "fill" and "clip" beside JAX's own: values, dtypes and errors."""
 
-import os
-
 import numpy as np
 import pytest
 
 import gathernest as gn
 
+from ..selection import examples
+
 jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
 
-CASES = round(20 * float(os.environ["GATHERNEST_TEST_EXAMPLES"]))
+CASES = examples(20)
 
 
 def outcome(call) -> object:

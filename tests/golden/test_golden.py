@@ -16,13 +16,13 @@ from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 HERE = Path(__file__).parent / "sources"
-MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
 
 @pytest.fixture(autouse=True)
 def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose schedules for one machine, whatever the caches of this one."""
-    monkeypatch.setattr(select_schedule, "machine_model", lambda: MACHINE)
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen4")
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "2")
 
 
 KERNELS = {

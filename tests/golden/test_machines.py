@@ -21,8 +21,8 @@ PROBLEMS = {json.dumps([entry[key] for key in ("operator", "data", "indices", "o
 
 def plans_on(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Plan]:
     """Return the plans on a machine of 8 cores, one of each kind: distances and sizes of tiles make no other."""
-    machine = replace(BUILT_IN[name], threads=8)
-    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
+    monkeypatch.setenv("GATHERNEST_MACHINE", name)
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "8")
     plans: dict[str, Plan] = {}
     for entry in PROBLEMS.values():
         plan = make_plan(problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"]))

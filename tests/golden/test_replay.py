@@ -24,8 +24,8 @@ PARTS = 12
 
 
 def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
-    machine = replace(BUILT_IN["zen4"], threads=entry["threads"])
-    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen4")
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", str(entry["threads"]))
     problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
     problem = problem.into(problem.result) if entry.get("given") else problem
     return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))

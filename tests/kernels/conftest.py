@@ -17,21 +17,7 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.files import MOST_BYTES
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.runtime import call_cache
 from gathernest.kernels.tuning.tuner import Tuner
-
-
-@pytest.fixture
-def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
-
-    def forget_now() -> None:
-        monkeypatch.setattr(RUNTIME, "loaded", {})
-        monkeypatch.setattr(RUNTIME, "prepared", {})
-        call_cache.CALLS.forget()
-
-    forget_now()
-    return forget_now
 
 
 @pytest.fixture

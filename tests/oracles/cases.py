@@ -1,6 +1,5 @@
 """Gathers drawn at random: every operator, mode, dtype, layout and axis, with the indices that are of interest."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,15 +10,12 @@ from hypothesis import strategies as st
 
 from gathernest.kernels.runtime.array_checks import index_array
 
-# The share of a test's examples that this run draws: 1 by `make test-all`, more by `make fuzz`, which draws other ones.
-EXAMPLE_RATIO = float(os.environ["GATHERNEST_TEST_EXAMPLES"])
-EXACT = settings(deadline=None, derandomize=EXAMPLE_RATIO <= 1, database=None, phases=(Phase.explicit, Phase.generate))
+from ..selection import example_ratio
 
-
-def examples(count: int) -> int:
-    """Return how many of `count` examples this run draws."""
-    return max(1, round(count * EXAMPLE_RATIO))
-
+# `make fuzz` draws other examples in every run.
+EXACT = settings(
+    deadline=None, derandomize=example_ratio() <= 1, database=None, phases=(Phase.explicit, Phase.generate)
+)
 
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")

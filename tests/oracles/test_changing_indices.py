@@ -25,7 +25,8 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline, default_pipeline
 from gathernest.lowering.schedule.schedule import NO_SCHEDULE
 
-from .cases import EXACT, examples
+from ..selection import examples
+from .cases import EXACT
 from .test_schedules import draw_case, draw_legal_schedule, plan_of
 
 TILES = "tile-loops{loops=indices sizes=16}"
@@ -106,6 +107,7 @@ def run_with_changes(plan: Plan, source: np.ndarray, indices: np.ndarray, result
         ChangingIndices(plan, indices).run(source, indices, result)
 
 
+@pytest.mark.draw(30)
 @pytest.mark.parametrize(("operator", "shape", "indices_shape", "is_gradient", "passes", "bounds"), EVERY)
 def test_indices_that_change_after_their_first_read_lead_nowhere_outside(
     operator, shape, indices_shape, is_gradient, passes, bounds

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import gathernest as gn
 from gathernest.lowering.schedule.machine_model import MachineModel
 
+from ..selection import examples
 from . import cases
-from .cases import examples
 
 EXACT = settings(cases.EXACT, max_examples=examples(7))
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

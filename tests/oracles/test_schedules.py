@@ -27,7 +27,8 @@ from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-from .cases import EXACT, examples
+from ..selection import examples
+from .cases import EXACT
 
 # The passes of a schedule of a gather, and the fields that ask for them.
 OF_GRADIENTS = {

@@ -16,7 +16,8 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.registry import PIPELINES
 
-from .cases import EXACT, examples
+from ..selection import examples
+from .cases import EXACT
 
 # The stage that looks at an index only in the loops that copy: at none where there is nothing to copy.
 RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"

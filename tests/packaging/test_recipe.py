@@ -13,7 +13,7 @@ from gathernest.kernels.host import dependencies
 yaml = pytest.importorskip("yaml", reason="MkDocs of the extra docs installs it")
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FLOORS = ("ir", "lowering", "kernels", "tools")
+FLOORS = ("ir", "lowering", "kernels", "interop", "tools")
 
 
 def requirements(lines: list[str]) -> dict[str, SpecifierSet]:
@@ -53,7 +53,7 @@ def test_every_extra_that_a_message_names_is_there():
         name for text in sources for names in re.findall(r"gathernest\[([\w,]+)\]", text) for name in names.split(",")
     }
     extras = PROJECT["optional-dependencies"]
-    assert {"torch", "onnxruntime", "completion", "play", "report", "peers"} <= named | {*dependencies.EXTRAS.values()}
+    assert {"torch", "completion", "play", "report", "peers"} <= named | {*dependencies.EXTRAS.values()}
     assert named | {*dependencies.EXTRAS.values()} <= {*extras}
     for package, extra in dependencies.EXTRAS.items():
         assert any(re.match(rf"{package}\b", line) for line in extras[extra]), (package, extra)

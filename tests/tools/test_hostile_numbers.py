@@ -24,6 +24,8 @@ from gathernest.tools import cli
 from gathernest.tools.mlir_opt import opt
 from gathernest.tools.play.settings import Settings
 
+from ..selection import examples
+
 NUMBERS = (
     *("0", "-0", "-1", "1", "2", "7", "64", "4096", "65536", "2147483647", "2147483648", "9223372036854775807"),
     *("9223372036854775808", "-9223372036854775809", "18446744073709551616", "9" * 30, "9" * 5000, "-" + "9" * 5000),
@@ -304,5 +306,5 @@ def test_a_hostile_number_is_one_error_or_left_out(doors, name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", DOORS)
-def test_many_hostile_numbers_are_errors_or_left_out(doors, repeats, name):
-    attack(doors, name, range(100, 100 + repeats(25)))
+def test_many_hostile_numbers_are_errors_or_left_out(doors, name):
+    attack(doors, name, range(100, 100 + examples(25)))

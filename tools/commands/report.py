@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
-from ...kernels.model import load
 from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.knob_options import check_machine, read_schedule
+from ..console.model_inputs import ASSUMED_SIZE, describe_problem
 from ..console.output_paths import check_file
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
-from ..models.gather_lines import ASSUMED_SIZE, described
 
 if TYPE_CHECKING:
     from ...kernels.report.section import Section
@@ -144,7 +144,7 @@ def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int
     for name, problem in problems.items():
         keys.setdefault(make_plan(problem, schedule).key, name)
     in_full = [options.node] if options.node is not None else list(keys.values())[:MOST_IN_FULL]
-    others = [(name, described(problem)) for name, problem in problems.items() if name not in in_full]
+    others = [(name, describe_problem(problem)) for name, problem in problems.items() if name not in in_full]
     remark = f"Sizes that only a run of the model knows are taken as {ASSUMED_SIZE}."
     jobs = [_Job(name, problems[name], schedule, (remark,)) for name in in_full]
     return _write(options, jobs, others, title=f"gathernest report: {model.name}")

@@ -1,39 +1,55 @@
-"""`gathernest run`: run a model of gathers from a file, and compare it with another runtime."""
+"""`gathernest run`: run a model, say where its gathers run and why, and compare it with its runtime alone."""
 
 import argparse
 import json
 import re
-import sys
+import statistics
+import textwrap
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...interop.models.model import Model, Plan, has_same_bytes, load
+from ...ir.byte_comparison import first_difference
 from ...ir.element_types import element_type_name
-from ...ir.errors import ModelError, did_you_mean
-from ...kernels.model import Model, load
-from ...kernels.models.tensor_spec import check_input_names
+from ...ir.errors import ModelError
+from ...kernels.host.cpu import cpu_model, usable_cores
+from ..console.model_inputs import (
+    ASSUMED_SIZE,
+    Arrays,
+    add_external_data_option,
+    describe_problem,
+    named_files,
+    random_inputs,
+    read_inputs,
+)
 from ..console.output_paths import check_folder
 from ..console.size_options import add_size_option, parse_sizes
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
-from ..models.gather_lines import ASSUMED_SIZE, described
-from ..models.input_files import named_files, read_input
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, seed
 
-Arrays = dict[str, np.ndarray]
-
+# How often `--compare` calls each way, and the longest time of a trial in seconds.
+ROUNDS, MAX_TRIAL_S = 9, 30.0
+OURS, COLUMNS = "gathernest", 80
 EXAMPLES = """examples:
   gathernest run model.onnx --input tokens=tokens.npy --output results
-  gathernest run model.onnx --random 0 --size batch=4 --size length=128 --compare
-  gathernest run model.onnx --list
-  gathernest run model.onnx --stage gather-to-slice"""
+  gathernest run model.onnx --input inputs.npz --plan
+  gathernest run model.onnx --random 0 --size batch=4 --compare
+  gathernest run model.xml --list"""
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="MODEL", help="a .onnx file, or the .xml of an OpenVINO IR")
     parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE", help="the array of an input, a .npy file; repeat"
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="the array of an input, a .npy file; or a .npz file with the arrays of several inputs by name; repeat",
     )
     parser.add_argument(
         "--random", type=seed, metavar="SEED", help="fill the other inputs at random, what is used as indices in range"
@@ -41,81 +57,82 @@ def add_arguments(parser: Parser) -> None:
     add_size_option(parser)
     parser.add_argument("--output", metavar="DIR", help="where to write each output, as NAME.npy")
     parser.add_argument(
-        "--compare",
+        "--plan",
         action="store_true",
-        help="run ONNX Runtime or OpenVINO on the same inputs and compare bytes; the exit status is 1 when they differ",
+        help="say of each gather where it runs and why, after as many calls as it takes to know",
     )
     parser.add_argument(
-        "--stage",
-        metavar="NAME",
-        help="print the module instead of running it: operator, the name of a pass, or all of them",
+        "--compare",
+        action="store_true",
+        help="time it beside the model's runtime, each alone and both in turn, and compare their bytes; the exit "
+        "status is 1 when they differ",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"timed calls of each way of --compare (default: {ROUNDS})"
     )
     parser.add_argument(
         "--list",
         action="store_true",
         help=f"print its gathers and bags instead of running it, with {ASSUMED_SIZE} for sizes that only a run knows",
     )
-    parser.add_argument(
-        "--allow-external-data", action="store_true", help="read weights from other files in the model's folder"
-    )
+    add_external_data_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the model with the options of the command line."""
-    given = named_files(options.input)
-    if options.list or options.stage is not None:
-        _check_printing(options)
+    files = named_files(options.input)
+    if options.list:
+        _check_list(options)
+    if options.rounds is not None and not options.compare:
+        raise UsageError("--rounds is for --compare, which is not there; add it, or leave --rounds out")
     if options.output is not None:
         check_folder("--output", options.output, "outputs")
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.list:
         return _print_list(model, as_json=options.json)
-    if options.stage is not None:
-        return _print_stage(model, options.stage, as_json=options.json)
-    inputs = _inputs(model, given, options.random, options.size)
+    inputs = _inputs(model, files, options.random, options.size)
     start = time.perf_counter()
     outputs = model.run(inputs)
     milliseconds = (time.perf_counter() - start) * 1e3
-    comparison = {}
-    if options.compare:
-        from ..models.compare import compare
-
-        comparison = {"compare": compare(Path(options.model), inputs, outputs)}
-    files = {} if options.output is None else _write(outputs, Path(options.output))
+    if options.plan or options.compare:
+        _finish_trial(model, inputs)
+    comparison = _compare(model, inputs, options.rounds or ROUNDS) if options.compare else None
+    written = {} if options.output is None else _write(outputs, Path(options.output))
     facts = {
         "model": model.name,
-        "inputs": {name: {"type": str(model.inputs[name]), "shape": array.shape} for name, array in inputs.items()},
+        "runtime": model.runtime.title,
+        "inputs": {
+            name: {"type": str(model.inputs.get(name, "optional")), "shape": np.shape(array)}
+            for name, array in inputs.items()
+        },
         "outputs": {
-            name: {"type": _described(array), "shape": array.shape, "file": files.get(name)}
-            for name, array in outputs.items()
+            name: {"type": _describe(value), "shape": getattr(value, "shape", None), "file": written.get(name)}
+            for name, value in outputs.items()
         },
         "milliseconds": round(milliseconds, 3),
-        **comparison,
+        **({"plan": _plan_facts(model.plan)} if options.plan else {}),
+        **({"compare": comparison} if comparison else {}),
     }
     if options.json:
         print(json.dumps(facts))
     else:
-        _print_report(facts, inputs)
-    return FAILED if comparison and comparison["compare"]["differences"] else DONE
+        _print_report(facts, inputs, model.plan if options.plan else None)
+    return FAILED if comparison and not comparison["equal"] else DONE
 
 
-def _check_printing(options: argparse.Namespace) -> None:
-    """Check that nothing is asked that needs a run, where only something of the model is printed."""
-    if options.list and options.stage is not None:
-        raise UsageError("--list and --stage print different things; leave out one of them")
-    printing = "--list" if options.list else "--stage"
-    given = {name: getattr(options, name) for name in ("input", "random", "size", "output", "compare")}
+def _check_list(options: argparse.Namespace) -> None:
+    """Check that nothing is asked that needs a run."""
+    given = {name: getattr(options, name) for name in ("input", "random", "size", "output", "plan", "compare")}
     unused = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
     if unused:
-        raise UsageError(f"{printing} prints the model and runs nothing; leave out {', '.join(unused)}")
+        raise UsageError(f"--list prints the model and runs nothing; leave out {', '.join(unused)}")
 
 
-def _inputs(model: Model, given: dict[str, Path], random: int | None, sizes: list[str]) -> Arrays:
+def _inputs(model: Model, files: Mapping[str, Path], random: int | None, sizes: list[str]) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
-    check_input_names(model.inputs, given)
-    arrays: Arrays = {name: read_input(name, model.inputs[name], path) for name, path in given.items()}
-    missing = [name for name in model.inputs if name not in given]
+    arrays = read_inputs(model, files)
+    missing = [name for name in model.inputs if name not in arrays]
     if sizes and random is None:
         raise UsageError("--size is for the inputs that --random fills; add --random SEED, or leave --size out")
     if missing and random is None:
@@ -124,17 +141,81 @@ def _inputs(model: Model, given: dict[str, Path], random: int | None, sizes: lis
             f"the model needs the inputs {wanted}; give each with --input NAME=FILE.npy, or --random SEED to fill them"
         )
     if missing:
-        from ..models.random_inputs import random_inputs
-
         arrays |= random_inputs(model, arrays, np.random.default_rng(random), parse_sizes(sizes))
-    return {name: arrays[name] for name in model.inputs}
+    return {name: arrays[name] for name in (*model.inputs, *model.runtime.optional) if name in arrays}
 
 
-def _write(outputs: Arrays, folder: Path) -> dict[str, str]:
+def _finish_trial(model: Model, inputs: Arrays) -> None:
+    """Call the model until it has decided where its gathers run for these inputs."""
+    end = time.perf_counter() + MAX_TRIAL_S
+    while model.plan.is_trial and time.perf_counter() < end:
+        model.run(inputs)
+
+
+# ---- comparison ----
+
+
+def _compare(model: Model, inputs: Arrays, rounds: int) -> dict[str, Any]:
+    """Compare bytes with the runtime alone, and time both ways: each by itself, then in turn."""
+    ways: dict[str, Callable[[], Any]] = {
+        OURS: partial(model.run, inputs),
+        model.runtime.title: partial(model.runtime.run, inputs),
+    }
+    ours, theirs = ways[OURS](), dict(zip(model.outputs, ways[model.runtime.title](), strict=True))
+    lines = [_difference(name, value, theirs[name], model.runtime.title) for name, value in ours.items()]
+    differences = [line for line in lines if line]
+    alone = {name: _median_us([_time_us(way) for _ in range(rounds)]) for name, way in ways.items()}
+    turns = [{name: _time_us(way) for name, way in ways.items()} for _ in range(rounds)]
+    in_turn = {name: _median_us([turn[name] for turn in turns]) for name in ways}
+    return {
+        "with": model.runtime.title,
+        "equal": not differences,
+        "differences": differences,
+        "rounds": rounds,
+        "alone_us": alone,
+        "in_turn_us": in_turn,
+        "ratio": in_turn[model.runtime.title] / in_turn[OURS],
+        "cpu": cpu_model(),
+        "cores": usable_cores(),
+    }
+
+
+def _time_us(way: Callable[[], Any]) -> float:
+    start = time.perf_counter_ns()
+    way()
+    return (time.perf_counter_ns() - start) / 1e3
+
+
+def _median_us(times: list[float]) -> float:
+    return statistics.median(times)
+
+
+def _difference(name: str, ours: Any, theirs: Any, runtime: str) -> str | None:
+    """Return where two outputs differ, or None where their bytes are the same."""
+    if has_same_bytes(ours, theirs):
+        return None
+    is_array = isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray)
+    if not is_array or ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return f"output {name!r} differs: {_describe(ours)} here, {_describe(theirs)} from {runtime}"
+    if (found := first_difference(theirs, ours)) is None:
+        return None
+    place, count = found
+    return (
+        f"output {name!r} differs at {place}: {ours[place]!r} here, {theirs[place]!r} from {runtime}; "
+        f"{count} of {ours.size} elements differ"
+    )
+
+
+# ---- output ----
+
+
+def _write(outputs: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """Write every output and return where; strings are written as NumPy's own, which need no pickle."""
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, str] = {}
     for name, array in outputs.items():
+        if not isinstance(array, np.ndarray):
+            raise ModelError(f"output {name!r} is a {_describe(array)}, and a .npy file holds one array")
         word = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "output"
         path, number = folder / f"{word}.npy", 0
         while str(path) in files.values():
@@ -145,51 +226,64 @@ def _write(outputs: Arrays, folder: Path) -> dict[str, str]:
     return files
 
 
-def _print_stage(model: Model, name: str, *, as_json: bool) -> int:
-    if name != "all" and name not in model.stages:
-        there = ", ".join([*model.stages, "all"])
-        raise ModelError(f"there is no stage {name!r}; there are {there}{did_you_mean(name, [*model.stages, 'all'])}")
-    stages = model.stages if name == "all" else {name: model.stages[name]}
-    if as_json:
-        entries = [{"name": stage, "text": text} for stage, text in stages.items()]
-        print(json.dumps({"model": model.name, "pipeline": model.pipeline, "stages": entries}))
-        return DONE
-    separator = "\n// -----\n"
-    texts = [f"// after {stage}\n{text}" if len(stages) > 1 else text for stage, text in stages.items()]
-    sys.stdout.write(separator.join(texts))
-    return DONE
+def _plan_facts(plan: Plan) -> dict[str, Any]:
+    gathers = [
+        {
+            "node": entry.node,
+            "kind": entry.kind,
+            "operands": entry.operands,
+            "runs": "here" if entry.is_here else "runtime",
+            "reason": entry.reason,
+        }
+        for entry in plan
+    ]
+    return {"runtime": plan.runtime, "gathers": gathers}
 
 
 def _print_list(model: Model, *, as_json: bool) -> int:
     problems = model.gathers(ASSUMED_SIZE)
     if as_json:
-        entries = [{"node": name, "gather": described(problem)} for name, problem in problems.items()]
+        entries = [{"node": name, "gather": describe_problem(problem)} for name, problem in problems.items()]
         print(json.dumps({"model": model.name, "gathers": entries}))
         return DONE
-    console = make_console()
     for name, problem in problems.items():
-        console.print(f"{name}: {described(problem)}")
+        print(f"{name}: {describe_problem(problem)}")
     if not problems:
-        console.print(f"{model.name} has no gather left that runs as a kernel")
+        print(f"{model.name} has no gather that can run here")
     return DONE
 
 
-def _print_report(facts: dict[str, Any], inputs: Arrays) -> None:
+def _print_report(facts: dict[str, Any], inputs: Arrays, plan: Plan | None) -> None:
     console = make_console()
     console.print(f"{facts['model']}: {facts['milliseconds']:.2f} ms, what had to be compiled included", style="bold")
-    width = max(len(name) for name in (*inputs, *facts["outputs"]))
+    width = max(map(len, (*inputs, *facts["outputs"])), default=0)
     for name, array in inputs.items():
-        console.print(f"input   {name:<{width}}  {_described(array)}")
+        console.print(f"input   {name:<{width}}  {_describe(array)}", markup=False)
     for name, output in facts["outputs"].items():
         where = "" if output["file"] is None else f"  {output['file']}"
-        console.print(f"output  {name:<{width}}  {output['type']}{where}")
+        console.print(f"output  {name:<{width}}  {output['type']}{where}", markup=False)
+    for line in [] if plan is None else str(plan).splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        for part in textwrap.wrap(line, COLUMNS, subsequent_indent=indent, break_long_words=False):
+            console.print(part, markup=False, highlight=False)
     if "compare" not in facts:
         return
-    if facts["compare"]["equal"]:
-        console.print(f"{facts['compare']['with']} gives the same bytes.", style="green")
-    for difference in facts["compare"]["differences"]:
-        console.print(difference, style="red")
+    found = facts["compare"]
+    console.print(f"{'':<34}{'alone':>16}{'in turn':>16}")
+    for name, alone in found["alone_us"].items():
+        console.print(f"{name:<34}{alone:>13,.1f} µs{found['in_turn_us'][name]:>13,.1f} µs")
+    console.print(f"{'ratio, in turn':<34}{'':>16}{found['ratio']:>15.2f}x")
+    rounds = f"{found['rounds']} call{'s' * (found['rounds'] != 1)}"
+    console.print(f"Medians of {rounds}; {found['cpu']}, {found['cores']} cores.")
+    if found["equal"]:
+        console.print(f"{found['with']} gives the same bytes.", style="green")
+    for difference in found["differences"]:
+        console.print(difference, style="red", markup=False)
 
 
-def _described(array: np.ndarray) -> str:
-    return "x".join([*map(str, array.shape), element_type_name(array.dtype)])
+def _describe(value: Any) -> str:
+    """Return the sizes and the type of a value."""
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    kind = "str" if value.dtype.kind in "OUS" else element_type_name(value.dtype)
+    return "x".join([*map(str, value.shape), kind])

@@ -15,7 +15,7 @@ from ...kernels.kernel import compile as compile_gather
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.knob_options import read_schedule
 from ..console.output_paths import check_folder, check_given
-from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.problem_options import add_model_options, add_problem_options, problem_arguments, take_model
 from ..console.stage_diff import ends_of, print_diff, unified
 from ..console.stage_text import draw, join_stages
 from ..console.terminal import DONE, Parser, UsageError, flag_of, make_console, positive, progress
@@ -59,12 +59,14 @@ EXAMPLES = """examples:
   gathernest show --operator gather_reduce --data 1000x64xui8 --indices 100x8xi64 --quantised --weights
   gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
   gathernest show --data 1000x64xf32 --indices 100xi64 --upstream
+  gathernest show --model model.onnx --node /embedding/Gather
   gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    add_problem_options(parser)
+    add_problem_options(parser, required=False)
+    add_model_options(parser)
     parser.add_argument(
         "--schedule",
         metavar="TEXT",
@@ -132,6 +134,7 @@ def _show(options: argparse.Namespace) -> int:
 
     require("xdsl", "numba", "llvmlite")
     _check_options(options)
+    take_model(options)
     arguments = problem_arguments(options)
     schedule = read_schedule(options.schedule)
     with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation

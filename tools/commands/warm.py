@@ -88,15 +88,15 @@ def _list(as_json: bool) -> int:
 
 
 def _warm_model(options: argparse.Namespace) -> int:
-    """Run a model once, which compiles its kernels for these sizes."""
-    from ...kernels.model import load
+    """Run a model once with all of its gathers here, which compiles their kernels for these sizes."""
+    from ...interop.models.model import load
     from ...kernels.warm import kernels_of
-    from ..models.random_inputs import random_inputs
+    from ..console.model_inputs import random_inputs
 
     model = load(options.model, allow_external_data=options.allow_external_data)
     with progress("compiling"):
         inputs = random_inputs(model, {}, np.random.default_rng(0), parse_sizes(options.size))
-        result = kernels_of(lambda: model.run(inputs))
+        result = kernels_of(lambda: model.runtime.cut(model.runtime.gathers)(inputs))
     return _report(result, options.json)
 
 

@@ -1,16 +1,58 @@
 """How a command line names one gather: its operator, the arrays as text, and the attributes."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import UnknownSizeError
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
-from .terminal import UsageError, flag_of, integer
+from .model_inputs import ASSUMED_SIZE, add_external_data_option
+from .terminal import Parser, UsageError, flag_of, integer
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
+
+
+def add_model_options(parser: Parser) -> None:
+    """Declare the options by which a gather inside a model is named, in the place of arrays; see `take_model`."""
+    parser.add_argument(
+        "--model", metavar="MODEL", help="a .onnx file, or the .xml of an OpenVINO IR: its gather --node"
+    )
+    parser.add_argument(
+        "--node", metavar="NAME", help="of a model: the node of the gather; may be left out of a single one"
+    )
+    add_external_data_option(parser)
+
+
+def take_model(options: argparse.Namespace) -> None:
+    """Set the options that name a gather to those of a node of a model, where one is given.
+
+    Raises:
+        ModelError: the model cannot be loaded, or has no gather of that name.
+        UsageError: the gather is named by other options, too, or not at all.
+    """
+    if options.model is None:
+        if options.node is not None or options.allow_external_data:
+            flag = "--node" if options.node is not None else "--allow-external-data"
+            raise UsageError(f"{flag} is for a model, and there is none; name its file with --model")
+        return
+    check_no_problem(options, "--model names the gather by its node")
+    from ...interop.models.model import load
+
+    model = load(options.model, allow_external_data=options.allow_external_data)
+    if options.node is None:
+        found = model.gathers(ASSUMED_SIZE)
+        if len(found) != 1:
+            there = ", ".join(found) or "none"
+            raise UsageError(f"--node is missing; name one of the gathers of {Path(options.model).name}: {there}")
+        options.node = next(iter(found))
+    problem = model.gather(options.node, ASSUMED_SIZE)
+    options.operator, options.data, options.indices = problem.name, str(problem.table), str(problem.indices)
+    options.bounds = str(problem.bounds)
+    for name, value in problem.operator.attributes().items():
+        setattr(options, name, value)
 
 
 def add_problem_options(

@@ -1,13 +1,14 @@
 """`take` and `take_along_axis` beside NumPy's: values, dtypes, shapes and errors; fill values; and wrong arguments."""
 
 import itertools
-import os
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import gathernest as gn
+
+from ...selection import examples
 
 pytestmark = pytest.mark.usefixtures("serial")
 
@@ -39,7 +40,7 @@ def outcome(call) -> object:
 
 def test_take_gives_what_numpy_gives():
     seen = set()
-    for seed in range(round(40 * float(os.environ["GATHERNEST_TEST_EXAMPLES"]))):
+    for seed in range(examples(40)):
         array, indices, axis, mode = drawn(seed, "take")
         expected = outcome(lambda: np.take(array, indices, axis, mode=mode))  # noqa: B023
         assert outcome(lambda: gn.take(array, indices, axis, None, mode)) == expected, seed  # noqa: B023
@@ -49,7 +50,7 @@ def test_take_gives_what_numpy_gives():
 
 def test_take_along_axis_gives_what_numpy_gives():
     seen = set()
-    for seed in range(round(40 * float(os.environ["GATHERNEST_TEST_EXAMPLES"]))):
+    for seed in range(examples(40)):
         array, indices, axis, _ = drawn(seed, "take_along_axis")
         expected = outcome(lambda: np.take_along_axis(array, indices, axis))  # noqa: B023
         assert outcome(lambda: gn.take_along_axis(array, indices, axis)) == expected, seed  # noqa: B023

@@ -169,7 +169,7 @@ def bisected(case: str) -> tuple[WrongPass | None, str]:
     return gn.bisect(*gather, bounds=bounds, pipeline=steps), wrong
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_pass_is_named_with_a_small_example(case):
     found, wrong = bisected(case)

@@ -115,9 +115,8 @@ def test_sizes_that_leave_nothing_to_run_need_no_kernel(data, indices, bounds, o
     assert np.all(out == value)
 
 
-def test_the_code_lives_as_long_as_the_kernel_or_cfunc_and_no_longer(arrays, monkeypatch):
-    monkeypatch.setattr(RUNTIME, "loaded", {})
-    monkeypatch.setattr(RUNTIME, "prepared", {})
+@pytest.mark.usefixtures("forget")
+def test_the_code_lives_as_long_as_the_kernel_or_cfunc_and_no_longer(arrays):
     data, indices, out = arrays
     kernel = gn.compile("gather", **SHAPES, bounds="zero")
     address, function = kernel.address, kernel.cfunc

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ...selection import examples
+
 SETUP = """
     import atexit, os, sys, threading, numpy as np, gathernest as gn
     data, indices = np.arange(80_000, dtype=np.float32).reshape(-1, 4), np.arange(20_000) * 7 % 20_000
@@ -123,9 +125,9 @@ def test_a_process_ends_well_when(python, name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXITS)
-def test_many_processes_end_well_when(python, repeats, name):
+def test_many_processes_end_well_when(python, name):
     """The daemon threads are at another step at the end of each process; 500 end with GATHERNEST_TEST_EXAMPLES=10."""
     code = textwrap.dedent(SETUP + EXITS[name])
-    delays = [number * 0.003 for number in range(repeats(5))]
+    delays = [number * 0.003 for number in range(examples(5))]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda delay: python(f"{code}\nimport time; time.sleep({delay})", NUMBA_NUM_THREADS="2"), delays))

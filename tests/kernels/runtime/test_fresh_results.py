@@ -10,7 +10,6 @@ import gathernest as gn
 from gathernest.ir.problem import Problem
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
-from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
@@ -135,8 +134,7 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
     ],
 )
 def test_what_adds_is_checked_while_it_does_or_reads_staged_positions(arguments, options, new, given, monkeypatch):
-    machine = replace(BUILT_IN["zen4"], threads=2)
-    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "2")
     for is_fresh, wanted in ((True, new), (False, given)):
         check = plan_of(*arguments, is_fresh=is_fresh, **options).check
         found = f"stage {check.bits}" if isinstance(check, StagedCheck) else getattr(check, "loop", None)

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ...selection import examples
+
 CODE = """
     import os, signal, sys, threading, numpy as np, gathernest as gn
     data, few = np.arange(80.0).reshape(20, 4), np.array([3, -1, 4])
@@ -60,10 +62,10 @@ def test_a_call_works_after_one_that_was_interrupted_while_it_imported(python, n
 
 
 @pytest.mark.thorough
-def test_a_call_works_after_one_that_was_interrupted_at_any_moment(python, repeats):
+def test_a_call_works_after_one_that_was_interrupted_at_any_moment(python):
     """200 calls are interrupted with GATHERNEST_TEST_EXAMPLES=10."""
     draw = random.Random(0)
-    delays = [draw.uniform(0.05, 1.5) for _ in range(repeats(20))]
+    delays = [draw.uniform(0.05, 1.5) for _ in range(examples(20))]
     with ThreadPoolExecutor(2) as pool:
         got = list(pool.map(lambda delay: python(CODE + AFTER_A_DELAY.replace("DELAY", str(delay))), delays))
     assert {text.splitlines()[-1] for text in got} == {"right"}

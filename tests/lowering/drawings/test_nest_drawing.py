@@ -124,36 +124,9 @@ def test_a_box_lies_inside_of_the_one_around_it_and_none_overlap(name, stage):
         waiting += inner
 
 
-def test_badges_say_what_the_schedule_did():
-    found = badges(drawn("everything", "hoist-invariants"))
-    assert found == {
-        "check_indices": {"sum", "check"},
-        "outer_o": {"parallel", "tiles"},
-        "indices_o": {"tiles"},
-        "resolve_indices_i": {"tile", "staged"},
-        "outer_i": {"tile"},
-        "indices_i_head": {"tile", "prologue", "staged", "streamed"},
-        "indices_i": {"tile", "staged", "vector ×8", "prefetch", "streamed"},
-        "indices_i_rest": {"tile", "remainder", "staged", "streamed"},
-    }
-    assert "checked" in drawn("everything", "hoist-invariants")
-
-
 def test_badges_of_the_loops_are_those_of_the_nest():
     nest, loops = (badges(drawn("everything", stage)) for stage in ("hoist-invariants", "cse"))
     assert nest == loops
-
-
-def test_badges_of_a_gradient_are_of_its_nests():
-    found = badges(drawn("gradient", "hoist-invariants"))
-    assert found["clear_axis"] == {"clear"}
-    assert found["indices"] == {"ordered"}
-    assert found["inner"] == {"vector ×8"}
-    assert {"scale"} in found.values()
-
-
-def test_a_nest_without_a_schedule_has_no_badge():
-    assert set().union(*badges(drawn("tiled", "lower-gather-to-nest")).values()) == set()
 
 
 def test_a_loop_names_its_line_of_the_text():
@@ -168,6 +141,13 @@ def test_a_module_without_lines_is_drawn_without():
     assert "data-line" not in nest_drawing(parse_module(stages("tiled")["cse"]))
 
 
+@pytest.mark.parametrize(("name", "stage"), [*NESTS, ("unrolled", "hoist-invariants"), ("tiled", "operator")])
+def test_drawing_is_the_reviewed_one(name, stage, golden):
+    svg = standalone(drawn(name, stage))
+    assert not any(tag in drawn(name, stage) for tag in ("<style", "<script", " id=", " style=", "href"))
+    golden(f"drawings/nest_{name}_{stage}.svg", svg.replace("><", ">\n<"))
+
+
 def test_names_are_escaped():
     module = parse_module(stages("tiled")["lower-gather-to-nest"])
     name = "<script>alert('&')</script>\"\x07"
@@ -179,12 +159,6 @@ def test_names_are_escaped():
     assert "<script>alert('&')</script>\"\ufffd(b) in" in "".join(root.itertext())
 
 
-def test_a_module_without_loops_says_where_they_come_from():
-    root = elements(drawn("tiled", "operator"))
-    assert [text.text for text in root.iter(f"{SVG}text")] == ["no loops yet; they come with lower-gather-to-nest"]
-    assert root.find(f"{SVG}g") is None
-
-
 def test_of_a_huge_nest_a_part_is_drawn_and_the_rest_is_counted():
     loop = 'gather.loop "{}"(%i{}) = %c to %c step %c {{\n}}\n'
     loops = "".join(loop.format(number, number) for number in range(MOST_BOXES + 50))
@@ -193,24 +167,3 @@ def test_of_a_huge_nest_a_part_is_drawn_and_the_rest_is_counted():
     shown = [group for group in root.iter(f"{SVG}g") if group.get("data-loop")]
     assert len(shown) == MOST_BOXES - 1  # and the function
     assert root[-1].text == "51 more boxes are not drawn"
-
-
-def test_a_long_run_of_statements_is_folded():
-    svg = drawn("unrolled", "hoist-invariants")
-    shown = [line.text for line in elements(svg).iter(f"{SVG}text") if line.get("class") == "gn-statement"]
-    stores = [text for text in shown if text.startswith("out[")]
-    assert len(stores) < 10
-    assert any(text.startswith("… ") and text.endswith(" more lines") for text in shown)
-
-
-def test_a_drawing_is_of_presentation_attributes_only():
-    svg = drawn("everything", "cse")
-    assert not any(tag in svg for tag in ("<style", "<script", " id=", " style=", "href"))
-    assert "currentColor" in svg
-
-
-def test_a_drawing_as_a_file_has_a_background_for_light_and_dark():
-    file = standalone(drawn("tiled", "cse"))
-    style = elements(file)[0]
-    assert style.tag == f"{SVG}style"
-    assert "prefers-color-scheme:dark" in style.text

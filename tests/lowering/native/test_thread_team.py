@@ -44,17 +44,17 @@ def denormal_tile(k, base):
     return int64(load_f32(base, 0) + load_f32(base, 0) > 0)
 
 
-@njit(int64(int64, int64, int64), nogil=True)
+@njit(nogil=True)
 def denormals(team, tiles, base):
     return share(team, tiles, denormal_tile, (base,))
 
 
-@njit(int64(int64, int64, int64, int64), nogil=True)
+@njit(nogil=True)
 def mark(team, tiles, base, step):
     return share(team, tiles, mark_tile, (base, step))
 
 
-@njit(int64(int64, int64, int64), nogil=True)
+@njit(nogil=True)
 def mark_silently(team, tiles, base):
     return share(team, tiles, silent_tile, (base,))
 
@@ -221,7 +221,7 @@ def busy_tile(k, busy):
     return int64(load_i64(busy, 0) != 0)
 
 
-@njit(int64(int64, int64, int64), nogil=True)
+@njit(nogil=True)
 def count_busy(team, tiles, busy):
     return share(team, tiles, busy_tile, (busy,))
 

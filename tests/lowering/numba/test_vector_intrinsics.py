@@ -49,6 +49,7 @@ def test_load_and_store_move_a_vector_at_any_address(vector, kind):
     assert target.tolist() == expected.tolist()
 
 
+@pytest.mark.draw(6)
 @VECTOR
 def test_stream_stores_a_vector_at_a_multiple_of_its_size_or_of_sixteen_bytes(vector):
     load, stream = operation(f"load_{vector}"), operation(f"stream_{vector}")
@@ -67,6 +68,7 @@ def test_stream_stores_a_vector_at_a_multiple_of_its_size_or_of_sixteen_bytes(ve
 
 
 @pytest.mark.draw(13)
+@pytest.mark.draw(6)
 @VECTOR
 def test_join_puts_elements_in_their_order(vector):
     join, store = operation(f"join_{vector}"), operation(f"store_{vector}")

@@ -1,7 +1,5 @@
 """Right passes are proved for all sizes: each operator, bounds mode, index type and step of a schedule."""
 
-import os
-
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
@@ -10,6 +8,8 @@ from gathernest.ir.operator_spec import Gather, Gradient
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.proof.prover import Status
 from gathernest.lowering.registry import PIPELINES
+
+from ...selection import example_ratio
 
 NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes"
 SETTLED = {Status.PROVED, Status.UNCHANGED}
@@ -31,8 +31,7 @@ SCHEDULES = {
 }
 
 # From 2 on, default pipelines are proved for all index types: `make fuzz`.
-EXAMPLE_RATIO = float(os.environ["GATHERNEST_TEST_EXAMPLES"])
-INDEX_TYPES = ["i64"] if EXAMPLE_RATIO <= 1 else ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
+INDEX_TYPES = ["i64"] if example_ratio() <= 1 else ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
 
 
 def unsettled(verdicts: list) -> list[str]:

@@ -217,6 +217,7 @@ BY_CHANCE = {"parallel over a shared sum", "ordered loop without its order"}
 BY_CHANCE |= {name for name, wrong in WRONG.items() if wrong.reason in (UNALIGNED, UNALIGNED_WHOLE)}
 
 
+@pytest.mark.draw(24)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_pass_is_refuted_with_a_gather_that_goes_wrong(name: str, operator, verdict_of) -> None:
     wrong = WRONG[name]

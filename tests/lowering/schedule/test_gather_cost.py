@@ -10,7 +10,7 @@ from gathernest.lowering.schedule.cost.gather_cost import GatherModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, held
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import Schedule
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
@@ -44,19 +44,6 @@ def test_little_work_is_not_shared():
 
 def predicted(shape: NestShape, machine=MACHINE, **changes):
     return GatherModel(shape, machine).predict(choose_schedule(shape, machine).schedule, changes)
-
-
-def test_cached_stores_to_memory_cost_twice_the_bytes_of_non_temporal_ones():
-    huge = nest(4_000_000, 2_000_000, 64)
-    streamed, cached = predicted(huge), predicted(huge, stream=False)
-    assert cached.stores == pytest.approx(2 * streamed.stores, rel=0.01)
-    assert cached.lines == pytest.approx(streamed.lines, rel=0.02)
-
-
-def test_non_temporal_stores_leave_the_last_cache_to_the_table():
-    """64 MB of table, 4 MB of indices and 32 MB of out: the cache holds more of the table without out."""
-    shape = nest(1_000_000, 500_000, 16)
-    assert predicted(shape, stream=True).lines < 0.98 * predicted(shape, stream=False).lines
 
 
 def test_a_cache_holds_all_that_fits_and_less_of_more():
@@ -101,68 +88,12 @@ def test_what_a_cache_holds_is_what_random_eviction_leaves(passing, table, reads
     assert not table or found[True] / seen[True] == pytest.approx(expected.table, abs=0.06)
 
 
-@pytest.mark.parametrize(("axis", "is_led_astray"), [(64_000_000, True), (16_000_000, False)])
-def test_loads_of_lanes_fetch_lines_in_vain_where_ascending_indices_skip_lines(axis, is_led_astray):
-    shape = NestShape((("indices", 4_000_000),), (), 4, (("axis", axis),), looked_up=frozenset({"indices"}))
-    schedule, model = choose_schedule(shape, MACHINE).schedule, GatherModel(shape, MACHINE)
-    loads, gathers = (model.predict(schedule, {"gather": way}, ascending=True).lines for way in (False, True))
-    assert (loads > 1.5 * gathers) == is_led_astray
-    assert gathers <= loads
-    assert gathers < model.predict(schedule).lines  # a line that is read again is in L1
-
-
-def test_a_row_waits_longer_for_its_lines_than_an_element():
-    rows, elements = nest(4_000_000, 1_000_000, 4), nest(16_000_000, 1_000_000, 1)
-    assert predicted(rows, prefetch=()).lines > 1.4 * predicted(elements, prefetch=(), lanes=8).lines
-
-
-def test_stores_of_what_the_caches_hold_are_cheaper_than_non_temporal_ones():
-    held = nest(1000, 20_000, 64)
-    assert predicted(held, stream=False).stores < predicted(held, stream=True).stores
-
-
-def test_lines_that_are_not_prefetched_cost_more_and_prefetches_cost_instructions():
-    whole, without = predicted(LARGE), predicted(LARGE, prefetch=())
-    assert without.lines > 1.5 * whole.lines
-    assert without.instructions < whole.instructions
-
-
-def test_a_prefetch_as_far_ahead_as_its_loop_is_long_is_of_no_use():
-    late = (Prefetch("indices_i", 4096, 5, 2),)
-    assert predicted(LARGE, prefetch=late).lines == predicted(LARGE, prefetch=()).lines
-
-
-def test_the_latency_of_memory_bounds_rows_that_are_prefetched_a_few_ahead():
-    rows = nest(1_000_000, 400_000, 16)
-    costs = [predicted(rows, prefetch=(Prefetch("indices_i", distance, 2, 2),)).lines for distance in (4, 16, 64, 256)]
-    assert costs[0] > 1.5 * costs[1] > 1.5 * costs[2]
-    assert costs[2] <= costs[3]  # far enough: more come too late at the beginning of a tile
-    near = predicted(rows, prefetch=(Prefetch("indices_i", 64, 2, 3),)).lines
-    assert near > costs[2]  # the first cache waits for fewer lines than the second
-
-
-def test_memory_that_is_slow_for_all_threads_bounds_the_time():
-    slow = replace(MACHINE, memory_bytes_per_ns=1.0)
-    moved_bytes = LARGE.out_bytes + LARGE.all_index_bytes
-    assert predicted(LARGE, slow).time_us > moved_bytes / 1000
-    assert predicted(LARGE, slow).bandwidth > 0 == predicted(nest(1000, 20_000, 64), slow).bandwidth
-
-
 def test_memory_that_only_reads_or_only_writes_moves_less_than_a_copy_does():
     half = replace(MACHINE, memory_bytes_per_ns=10.0, one_way_share=0.5)
     assert (half.moving_ns(50, 50), half.moving_ns(100, 0), half.moving_ns(0, 100)) == (10, 20, 20)
     assert half.moving_ns(80, 20) == 16
     writes = nest(100, 200_000, 64)
     assert predicted(writes, half).time_us > 1.5 * predicted(writes, replace(half, one_way_share=1.0)).time_us
-
-
-def test_a_check_reads_the_indices_twice_and_takes_the_time_of_the_machine():
-    checked = replace(LARGE, checked=(("indices", 100_000),))
-    schedule = choose_schedule(LARGE, MACHINE).schedule
-    slow = replace(MACHINE, check_ns=1.0, l2_bytes=128 << 10)  # which holds no indices that are read again
-    before, after = (GatherModel(shape, slow).predict(schedule) for shape in (LARGE, checked))
-    assert (before.check, after.check) == (0.0, 100.0)  # no loop that checks is parallel
-    assert before.indices < after.indices <= 2 * before.indices
 
 
 def test_more_threads_than_tiles_are_idle():

@@ -16,7 +16,8 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 
-from ..cases import EXACT, examples
+from ...selection import examples
+from ..cases import EXACT
 from .sums import ADDED, BOUNDS, NARROW, agree, numbers, sums_one_by_one
 
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])

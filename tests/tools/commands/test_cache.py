@@ -124,20 +124,18 @@ def test_what_cannot_be_done_is_named(gathernest, folder, words, message):
     assert kernels(folder) == ["0", "1", "2", "3"]
 
 
-def test_a_kernel_that_is_made_beyond_the_limit_takes_the_place_of_the_least_used(folder, monkeypatch):
+def test_a_kernel_that_is_made_beyond_the_limit_takes_the_place_of_the_least_used(folder, monkeypatch, forget):
     monkeypatch.setenv("GATHERNEST_CACHE_LIMIT_MB", "5")
     monkeypatch.setattr(disk_cache, "PRUNED_EVERY", 1)
-    monkeypatch.setattr("gathernest.kernels.host.runtime.RUNTIME.loaded", {})
     kernel = gn.compile("gather", "9x4xf32", "5xi64", schedule="")
     assert disk_cache.entry_folder(kernel.key, kernel.pipeline).is_dir()
     assert "2" not in kernels(folder) and "1" not in kernels(folder)
 
 
-def test_loading_a_kernel_makes_it_the_most_recently_used(folder, monkeypatch):
-    monkeypatch.setattr("gathernest.kernels.host.runtime.RUNTIME.loaded", {})
+def test_loading_a_kernel_makes_it_the_most_recently_used(folder, forget):
     kernel = gn.compile("gather", "9x4xf32", "5xi64", schedule="")
     entry = disk_cache.entry_folder(kernel.key, kernel.pipeline)
     os.utime(entry, (1, 1))
-    monkeypatch.setattr("gathernest.kernels.host.runtime.RUNTIME.loaded", {})
+    forget()
     gn.compile("gather", "9x4xf32", "5xi64", schedule="")
     assert disk_cache.entries()[-1].folder == entry

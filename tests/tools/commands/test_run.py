@@ -1,10 +1,6 @@
-"""`gathernest run`: inputs from files or at random, outputs to files, other runtimes, and every wrong command line."""
+"""`gathernest run`: inputs from files or at random, outputs to files, the plan, the comparison, wrong command lines."""
 
-import importlib
 import json
-import sys
-import types
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,12 +8,7 @@ import onnx.numpy_helper
 import pytest
 from onnx import TensorProto, helper
 
-import gathernest as gn
-from gathernest.ir.modules.context import parse_module
-from gathernest.tools.models.random_inputs import index_limits
-
 TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)
-EXPORTED = Path(__file__).resolve().parents[2] / "models" / "data"
 
 
 def write(path, nodes, inputs, outputs, weights=None, **settings):
@@ -61,37 +52,78 @@ def test_outputs_are_written_and_described(gathernest, model, tokens, tmp_path):
     assert np.load(tmp_path / "results" / "rows_0.npy").tobytes() == TABLE[np.load(tokens)].tobytes()
 
 
-def test_list_names_gathers_and_bags(gathernest, tmp_path):
+def bags(path):
     nodes = [
         helper.make_node("Gather", ["table", "tokens"], ["rows"], name="pick"),
         helper.make_node("ReduceSum", ["rows", "axes"], ["sums"], name="sum", keepdims=0),
         helper.make_node("Gather", ["sums", "tokens"], ["y"], name="again"),
     ]
-    path = write(
-        tmp_path / "bags.onnx",
+    return write(
+        path,
         nodes,
         {"tokens": (TensorProto.INT64, [6, 3])},
         {"y": (TensorProto.FLOAT, [6, 3, 4])},
         {"table": TABLE, "axes": np.array([1])},
     )
+
+
+def test_list_names_gathers_and_bags(gathernest, tmp_path):
+    path = bags(tmp_path / "bags.onnx")
     ended = gathernest("run", path, "--list")
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.splitlines() == [
-        "sum: gather_reduce 6x4xf32 by 6x3xi64, bounds error",
+        "pick: gather_reduce 6x4xf32 by 6x3xi64, bounds error",
         "again: gather 6x4xf32 by 6x3xi64, bounds error",
     ]
     listed = json.loads(gathernest("run", path, "--list", "--json").out)["gathers"]
-    assert [entry["node"] for entry in listed] == ["sum", "again"]
-    report = tmp_path / "report.html"
-    assert gathernest("report", path, "--no-timing", "-o", str(report)).status == 0
-    assert "gather_reduce 6x4xf32" in report.read_text()
+    assert [entry["node"] for entry in listed] == ["pick", "again"]
 
 
 def test_list_of_a_model_without_gathers_says_so(gathernest, tmp_path):
     nodes = [helper.make_node("Neg", ["x"], ["y"])]
     spec = (TensorProto.FLOAT, [2])
     ended = gathernest("run", write(tmp_path / "neg.onnx", nodes, {"x": spec}, {"y": spec}), "--list")
-    assert (ended.status, ended.out.strip()) == (0, "neg.onnx has no gather left that runs as a kernel")
+    assert (ended.status, ended.out.strip()) == (0, "neg.onnx has no gather that can run here")
+
+
+def test_plan_says_of_each_gather_where_it_runs(gathernest, tmp_path):
+    path = bags(tmp_path / "bags.onnx")
+    ended = gathernest("run", path, "--random", "0", "--plan")
+    assert (ended.status, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[3].endswith(" runs the model; 0 of 2 gathers run here")
+    assert lines[4] == "pick: ReduceSum of Gather of table (6, 4) by tokens (6, 3)"
+    assert lines[5] == "  runtime: too small to be worth another call of the runtime"
+    plan = json.loads(gathernest("run", path, "--random", "0", "--plan", "--json").out)["plan"]
+    assert [(entry["node"], entry["runs"]) for entry in plan["gathers"]] == [("pick", "runtime"), ("again", "runtime")]
+
+
+@pytest.mark.thorough
+def test_plan_of_a_large_gather_is_decided(gathernest, tmp_path):
+    nodes = [helper.make_node("Gather", ["table", "tokens"], ["y"], name="pick")]
+    table = np.ones((2000, 500), np.float32)
+    shapes = {"tokens": (TensorProto.INT64, ["n"])}, {"y": (TensorProto.FLOAT, ["n", 500])}
+    path = write(tmp_path / "large.onnx", nodes, *shapes, {"table": table})
+    ended = gathernest("run", path, "--random", "0", "--size", "n=3000", "--plan", "--json")
+    (entry,) = json.loads(ended.out)["plan"]["gathers"]
+    assert "µs a call with the gathers here" in entry["reason"]
+
+
+def test_comparison_times_both_ways_and_looks_at_bytes(gathernest, model, tokens):
+    words = ("run", model, "--input", f"tokens={tokens}", "--compare", "--rounds", "3")
+    ended = gathernest(*words)
+    assert (ended.status, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[3].split() == ["alone", "in", "turn"]
+    assert lines[4].startswith("gathernest ") and lines[6].startswith("ratio, in turn ")
+    assert lines[7].startswith("Medians of 3 calls; ")
+    assert lines[8].endswith(" gives the same bytes.")
+    assert all(len(line) <= 80 for line in lines)
+    found = json.loads(gathernest(*words, "--json").out)["compare"]
+    assert (found["equal"], found["differences"], found["rounds"]) == (True, [], 3)
+    assert found["in_turn_us"].keys() == found["alone_us"].keys() == {"gathernest", found["with"]}
+    assert found["ratio"] == pytest.approx(found["in_turn_us"][found["with"]] / found["in_turn_us"]["gathernest"])
 
 
 def test_json_says_what_was_run(gathernest, model, tokens):
@@ -111,27 +143,27 @@ def test_random_inputs_are_in_range_and_the_same_for_a_seed(gathernest, model, t
     assert results[0] == results[1] != results[2]
 
 
-def test_indices_are_followed_back_to_the_inputs_that_they_come_from(tmp_path):
+def test_random_inputs_are_below_the_least_axis(gathernest, tmp_path):
     nodes = [
         helper.make_node("Cast", ["a"], ["a64"], to=TensorProto.INT64),
         helper.make_node("Concat", ["a64", "b"], ["both"], axis=0),
         helper.make_node("Gather", ["x", "both"], ["y"]),
-        helper.make_node("Gather", ["n", "c"], ["z"]),
     ]
-    path = write(
-        tmp_path / "m.onnx",
-        nodes,
-        {
-            "x": (TensorProto.FLOAT, [7, 2]),
-            "a": (TensorProto.INT32, [3]),
-            "b": (TensorProto.INT64, [3]),
-            "n": (TensorProto.FLOAT, ["N"]),
-            "c": (TensorProto.INT64, [3]),
-        },
-        {"y": (TensorProto.FLOAT, [6, 2]), "z": (TensorProto.FLOAT, [3])},
-    )
-    assert index_limits(gn.load(path), {}) == {"a": 7, "b": 7, "c": 1}
-    assert index_limits(gn.load(path), {"N": 5}) == {"a": 7, "b": 7, "c": 5}
+    inputs = {"x": (TensorProto.FLOAT, [7, 2]), "a": (TensorProto.INT32, [300]), "b": (TensorProto.INT64, ["B"])}
+    path = write(tmp_path / "m.onnx", nodes, inputs, {"y": (TensorProto.FLOAT, ["C", 2])})
+    ended = gathernest("run", path, "--random", "0", "--size", "B=300", "--json")
+    assert (ended.status, ended.err) == (0, "")
+    assert json.loads(ended.out)["outputs"]["y"]["shape"] == [600, 2]
+
+
+def test_inputs_of_one_file_are_taken_by_name(gathernest, model, tmp_path):
+    np.savez(tmp_path / "inputs.npz", tokens=np.array([[0, 5, -1], [2, 2, 3]]))
+    ended = gathernest("run", model, "--input", str(tmp_path / "inputs.npz"), "--output", str(tmp_path))
+    assert (ended.status, ended.err) == (0, "")
+    assert np.load(tmp_path / "rows_0.npy")[0, 1].tolist() == TABLE[5].tolist()
+    np.savez(tmp_path / "others.npz", token=np.array(0))
+    ended = gathernest("run", model, "--input", str(tmp_path / "others.npz"))
+    assert (ended.status, "no input 'token'; it has tokens; did you mean" in ended.err) == (1, True)
 
 
 def test_elements_that_numpy_saves_as_bytes_come_back(gathernest, tmp_path):
@@ -152,18 +184,6 @@ def test_elements_that_numpy_saves_as_bytes_come_back(gathernest, tmp_path):
     assert np.load(tmp_path / "y.npy").view(ml_dtypes.bfloat16).tolist() == [-3, 1.5]
 
 
-def test_stage_is_printed_and_parses(gathernest, model):
-    ended = gathernest("run", model, "--stage", "gather-to-slice")
-    assert ended.status == 0
-    assert 'version "onnx.Gather-13" {gather.node = "pick"}' in ended.out
-    parse_module(ended.out)
-    every = gathernest("run", model, "--stage", "all").out
-    assert every.startswith("// after operator\nbuiltin.module {")
-    assert every.count("// -----") == 5
-    stages = json.loads(gathernest("run", model, "--stage", "operator", "--json").out)["stages"]
-    assert [stage["name"] for stage in stages] == ["operator"]
-
-
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -176,19 +196,20 @@ def test_stage_is_printed_and_parses(gathernest, model):
         (("--input", "token=x.npy"), 1, "the model has no input 'token'; it has tokens; did you mean 'tokens'?"),
         (("--input", "tokens=there.npy"), 1, "--input tokens: there.npy: No such file or directory"),
         (("--input", "tokens=a", "--input", "tokens=b"), 2, "--input 'tokens' is given twice"),
-        (("--stage", "operater"), 1, "there is no stage 'operater'; there are operator, fold-graph-constants"),
         (("--random", "x"), 2, "argument --random: expected a seed of 0 or more, got 'x'"),
-        (("--list", "--stage", "operator"), 2, "--list and --stage print different things; leave out one of them"),
         (
             ("--list", "--compare", "--size", "n=3", "--output", "d"),
             2,
             "--list prints the model and runs nothing; leave out --size, --output, --compare",
         ),
         (
-            ("--stage", "all", "--random", "0", "--input", "tokens=x.npy"),
+            ("--list", "--plan", "--random", "0"),
             2,
-            "--stage prints the model and runs nothing; leave out --input, --random",
+            "--list prints the model and runs nothing; leave out --random, --plan",
         ),
+        (("--rounds", "3"), 2, "--rounds is for --compare, which is not there; add it, or leave --rounds out"),
+        (("--compare", "--rounds", "0"), 2, "argument --rounds: expected a whole number from 1, got '0'"),
+        (("--input", "there.npz"), 1, "--input there.npz: there.npz: No such file or directory"),
         (("--output", __file__), 2, f"--output {__file__} is a file, and outputs go to a folder; name another"),
         (("--output", f"{__file__}/x"), 2, f"{__file__} is a file, not a folder; name another folder"),
         (("--output", ""), 2, "--output is empty; give it the name of a folder"),
@@ -215,11 +236,24 @@ def test_file_that_is_no_array_is_rejected(gathernest, model, tmp_path):
         assert f"--input tokens: {path} is not a .npy file of plain elements: " in ended.err
     np.savez(tmp_path / "several.npz", a=TABLE)
     ended = gathernest("run", model, "--input", f"tokens={tmp_path / 'several.npz'}")
-    assert "holds several arrays; give a .npy file, which holds one" in ended.err
+    assert f"holds several arrays; give --input {tmp_path / 'several.npz'} for all of them" in ended.err
 
 
-def test_sizes_that_are_not_known_are_not_invented(gathernest):
-    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "0")
+@pytest.fixture
+def pairs(tmp_path):
+    """A model with sizes that have names."""
+    nodes = [
+        helper.make_node("Gather", ["table", "tokens"], ["rows"], name="look"),
+        helper.make_node("GatherElements", ["rows", "picks"], ["first"], axis=1),
+    ]
+    inputs = {"tokens": (TensorProto.INT64, ["batch", "length"]), "picks": (TensorProto.INT64, ["batch", "chosen", 4])}
+    return write(
+        tmp_path / "pairs.onnx", nodes, inputs, {"first": (TensorProto.FLOAT, ["batch", "chosen", 4])}, {"table": TABLE}
+    )
+
+
+def test_sizes_that_are_not_known_are_not_invented(gathernest, pairs):
+    ended = gathernest("run", pairs, "--random", "0")
     assert (ended.status, ended.err) == (
         1,
         "gathernest: error: input 'tokens' (i64[batch, length]) has sizes that are not known; give them with "
@@ -227,12 +261,12 @@ def test_sizes_that_are_not_known_are_not_invented(gathernest):
     )
 
 
-def test_sizes_are_given_by_name(gathernest):
-    sizes = ["--size", "batch=2", "--size", "length=5", "--size", "chosen=3"]
-    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "0", *sizes, "--json")
+def test_sizes_are_given_by_name(gathernest, pairs):
+    sizes = ["--size", "batch=2", "--size", "length=6", "--size", "chosen=3"]
+    ended = gathernest("run", pairs, "--random", "0", *sizes, "--json")
     answer = json.loads(ended.out)
-    assert answer["inputs"]["picks"]["shape"] == [2, 3, 8]
-    assert answer["outputs"]["first"]["shape"] == [2, 8]
+    assert answer["inputs"]["picks"]["shape"] == [2, 3, 4]
+    assert answer["outputs"]["first"]["shape"] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -244,13 +278,13 @@ def test_sizes_are_given_by_name(gathernest):
         (["--size", "batch=1"], 2, "--size is for the inputs that --random fills; add --random SEED"),
     ],
 )
-def test_wrong_size_is_named(gathernest, options, status, message):
-    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), *options)
+def test_wrong_size_is_named(gathernest, pairs, options, status, message):
+    ended = gathernest("run", pairs, *options)
     assert (ended.status, message in ended.err) == (status, True), ended.err
 
 
-def test_a_seed_is_no_negative_number(gathernest):
-    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "-1")
+def test_a_seed_is_no_negative_number(gathernest, pairs):
+    ended = gathernest("run", pairs, "--random", "-1")
     assert ended.status != 0
     assert "argument --random: expected a seed of 0 or more, got '-1'" in ended.err
 
@@ -272,91 +306,39 @@ def test_external_data_needs_its_flag(gathernest, tmp_path, tokens):
     assert gathernest("run", path, "--input", f"tokens={tokens}", "--allow-external-data").status == 0
 
 
-class FakeSession:
-    """ONNX Runtime as far as it is called, with an answer of our choice."""
-
-    answer: np.ndarray | Exception
-
-    def __init__(self, path, options, providers):
-        assert Path(path).exists()
-
-    def run(self, names, inputs):
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return [self.answer]
+def test_model_that_its_runtime_rejects_is_an_error(gathernest, tmp_path):
+    nodes = [helper.make_node("NoSuchOperator", ["x"], ["y"])]
+    spec = (TensorProto.FLOAT, [2])
+    ended = gathernest("run", write(tmp_path / "m.onnx", nodes, {"x": spec}, {"y": spec}), "--random", "0")
+    assert (ended.status, ended.out) == (1, "")
+    assert " does not run the model: " in ended.err and "NoSuchOperator" in ended.err
 
 
-@pytest.fixture
-def fake_runtime(monkeypatch):
-    runtime = types.ModuleType("onnxruntime")
-    runtime.__version__ = "9.9"  # type: ignore[attr-defined]
-    runtime.SessionOptions = types.SimpleNamespace  # type: ignore[attr-defined]
-    runtime.InferenceSession = FakeSession  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+def test_gather_of_a_node_is_shown_as_any_gather(gathernest, model, pairs, tmp_path):
+    shown = gathernest("show", "--model", model, "--stage", "operator")
+    assert (shown.status, shown.err) == (0, "")
+    words = ["--data", "6x4xf32", "--indices", "2x3xi64", "--stage", "operator"]
+    assert shown.out == gathernest("show", *words).out
+    picked = gathernest("show", "--model", pairs, "--node", "look", "--stage", "operator").out
+    assert "tensor<6x4xf32>, tensor<128x128xi64>" in picked
 
 
-ROWS = TABLE[[[0, 5, -1], [2, 2, 3]]]
-
-
-@pytest.mark.usefixtures("fake_runtime")
 @pytest.mark.parametrize(
-    ("answer", "status", "line"),
+    ("words", "status", "message"),
     [
-        (ROWS, 0, "ONNX Runtime 9.9 gives the same bytes."),
-        (
-            np.where(ROWS == 11, 99, ROWS).astype(np.float32),
-            1,
-            "output 'rows/0' differs at (1, 0, 3): np.float32(11.0) here, np.float32(99.0) from ONNX Runtime 9.9; "
-            "2 of 24 elements differ",
-        ),
-        (ROWS[:1], 1, "output 'rows/0' differs: float32 of shape (2, 3, 4) here, float32 of shape (1, 3, 4) from"),
-        (ROWS.astype(np.float64), 1, "output 'rows/0' differs: float32 of shape (2, 3, 4) here, float64 of shape"),
+        (["--node", "lok"], 1, "pairs.onnx has no gather 'lok'; it has look, first; did you mean 'look'?"),
+        ([], 2, "--node is missing; name one of the gathers of pairs.onnx: look, first"),
+        (["--node", "look", "--axis", "1"], 2, "--model names the gather by its node; leave out --axis"),
     ],
 )
-def test_comparison_looks_at_bytes(gathernest, model, tokens, monkeypatch, answer, status, line):
-    monkeypatch.setattr(FakeSession, "answer", answer, raising=False)
-    ended = gathernest("run", model, "--input", f"tokens={tokens}", "--compare")
-    assert (ended.status, ended.err) == (status, "")
-    assert line in ended.out
-    found = json.loads(gathernest("run", model, "--input", f"tokens={tokens}", "--compare", "--json").out)["compare"]
-    assert (found["with"], found["equal"], len(found["differences"])) == ("ONNX Runtime 9.9", not status, status)
+def test_node_that_is_not_named_well_is_an_error(gathernest, pairs, words, status, message):
+    ended = gathernest("show", "--model", pairs, *words)
+    assert (ended.status, message in ended.err) == (status, True), ended.err
 
 
-@pytest.mark.usefixtures("fake_runtime")
-def test_runtime_that_fails_is_one_line(gathernest, model, tokens, monkeypatch):
-    monkeypatch.setattr(FakeSession, "answer", RuntimeError("no\nkernel"), raising=False)
-    ended = gathernest("run", model, "--input", f"tokens={tokens}", "--compare")
+def test_node_without_a_model_is_an_error(gathernest):
+    ended = gathernest("show", "--node", "look")
     assert (ended.status, ended.err) == (
-        1,
-        "gathernest: error: ONNX Runtime 9.9 does not run the model: RuntimeError: no\n",
+        2,
+        "gathernest: error: --node is for a model, and there is none; name its file with --model\n",
     )
-
-
-def test_runtime_that_is_missing_is_named_with_the_command(gathernest, model, tokens, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    ended = gathernest("run", model, "--input", f"tokens={tokens}", "--compare")
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest: error: --compare runs ONNX Runtime, which is not installed: "
-        "pip install 'gathernest[onnxruntime]'\n",
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "package"), [("torch_lookup.onnx", "onnxruntime"), ("openvino_lookup.xml", "openvino")]
-)
-def test_other_runtime_gives_the_same_bytes_where_it_is_installed(gathernest, tmp_path, name, package):
-    try:
-        importlib.import_module(package)
-    except ImportError:
-        pytest.skip(f"{package} is not installed")
-    inputs = {"tokens": np.array([[0, 1, 2], [2, 1, 0]])}
-    if name.startswith("torch"):
-        inputs["picks"] = np.random.default_rng(0).integers(0, 3, (2, 4, 8))
-    words = []
-    for key, array in inputs.items():
-        np.save(tmp_path / f"{key}.npy", array)
-        words += ["--input", f"{key}={tmp_path / key}.npy"]
-    ended = gathernest("run", str(EXPORTED / name), *words, "--compare")
-    assert (ended.status, ended.err) == (0, "")
-    assert "gives the same bytes." in ended.out

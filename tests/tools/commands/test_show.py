@@ -10,46 +10,6 @@ LAYER = ("show", "--data", DATA, "--indices", INDICES, "--axis", "1", "--batch-d
 ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
 
 
-def test_overview_names_the_gather_both_nests_the_schedule_and_every_stage(gathernest):
-    ended = gathernest(*LAYER)
-    assert (ended.status, ended.err) == (0, "")
-    assert ended.out.startswith(f"gather {DATA} by {INDICES} -> 2x32x21x128xf32, axis 1, batch_dims 1, bounds error\n")
-    for part in ("The nest", "The scheduled nest", "parallel for batch", "parallelize-loops{loops=batch", "cse", "asm"):
-        assert part in ended.out
-
-
-def test_with_out_shows_the_kernel_that_checks_all_indices_before_it_writes(gathernest):
-    words = ("show", "--data", "4000xf32", "--indices", "200000xi64", "--stage", "pipeline")
-    new, given = gathernest(*words).out, gathernest(*words, "--with-out").out
-    assert "fuse-bounds-check" in new and "stage-positions" not in new
-    assert "fuse-bounds-check" not in given and "stage-positions{bits=16}" in given
-
-
-def test_list_has_a_line_a_stage_with_what_it_is_for(gathernest):
-    ended = gathernest(*ROWS, "--stage", "list")
-    names = [line.split()[0] for line in ended.out.splitlines() if line]
-    assert names[0] == "operator"
-    assert {"pipeline", "source", "llvm", "asm", "collapse-dims", "fold-bounds", "cse"} <= set(names)
-    assert "Replace `gather.resolve` by the fewest instructions" in ended.out
-
-
-def test_list_ends_with_the_schedule(gathernest):
-    schedule = "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=2}"
-    ended = gathernest(*ROWS, "--schedule", schedule, "--stage", "list")
-    assert ended.out.endswith(
-        "\nThe schedule (--schedule)\ntile-loops{loops=indices sizes=4},\nvectorize-inner{lanes=2}\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("passes", "listed", "told"), [("", False, "no passes"), ("nest", False, ""), ("default", True, "")]
-)
-def test_code_is_listed_where_a_pipeline_reaches_loops(gathernest, passes, listed, told):
-    ended = gathernest("show", "--data", "1000x64xf32", "--indices", "100xi64", "-p", passes)
-    assert ("\nsource " in ended.out, "\npipeline " in ended.out) == (listed, True)
-    assert told in ended.out.splitlines()[-1]
-
-
 @pytest.mark.parametrize("operator", ["gather", "gather_grad"])
 def test_pipeline_of_a_kernel_makes_its_source_in_gathernest_opt(gathernest, gathernest_opt, operator):
     words = ("show", "--operator", operator, "--data", "1000x64xf32", "--indices", "5000xi64", "--stage")
@@ -68,13 +28,6 @@ def below_comment(text: str) -> str:
     return module
 
 
-def test_stage_prints_its_text_below_the_options_it_came_from(gathernest):
-    ended = gathernest(*LAYER, "--stage", "collapse-dims")
-    assert ended.status == 0
-    assert below_comment(ended.out).startswith("builtin.module {")
-    assert "memref<2x1x64x128xi32>" in ended.out
-
-
 @pytest.mark.thorough
 def test_every_stage_by_name_is_the_one_of_all(gathernest):
     everything = gathernest(*ROWS, "--stage", "all").out
@@ -87,60 +40,6 @@ def test_all_stages_parse_again_as_pieces(gathernest, gathernest_opt):
     ended = gathernest_opt("--split-input-file", stdin=everything)
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.count("builtin.module") == everything.count("builtin.module")
-
-
-def test_all_says_which_passes_changed_nothing(gathernest):
-    assert "// after normalize-gather: nothing changed (" in gathernest(*ROWS, "--stage", "all").out
-
-
-def test_picture_draws_the_loops_of_a_stage(gathernest):
-    ended = gathernest(*LAYER, "--stage", "lower-gather-to-nest", "--picture")
-    heads = [line.split("(")[0].strip() for line in ended.out.splitlines() if line.strip().startswith("for ")]
-    assert heads == ["for batch", "for outer", "for indices", "for inner"]
-
-
-def test_picture_of_all_stages_begins_with_the_nest(gathernest):
-    ended = gathernest(*ROWS, "--stage", "all", "--picture")
-    assert ended.status == 0
-    assert ended.out.startswith("// lower-gather-to-nest")
-    assert "builtin.module" not in ended.out
-
-
-def test_picture_of_a_stage_without_loops_is_rejected(gathernest):
-    ended = gathernest(*ROWS, "--stage", "operator", "--picture")
-    assert (ended.status, ended.out) == (1, "")
-    assert ended.err == (
-        "gathernest: error: stage 'operator' has no loops to draw yet; the first that has is 'lower-gather-to-nest'\n"
-    )
-
-
-@pytest.mark.parametrize("stage", [[], ["--stage", "source"], ["--stage", "list"]])
-def test_picture_of_what_is_no_stage_of_the_ir_is_rejected(gathernest, stage):
-    ended = gathernest(*ROWS, *stage, "--picture")
-    assert (ended.status, ended.out) == (1, "")
-    assert ended.err == (
-        "gathernest: error: --picture draws the loops of one stage of the IR, or of all; add --stage with a pass from "
-        "'lower-gather-to-nest' to 'cse', such as --stage hoist-invariants, or --stage all\n"
-    )
-
-
-@pytest.mark.parametrize("stage", ["fold-bounds", "all", "list"])
-def test_stages_before_a_pass_that_fails_are_printed_before_its_error(gathernest, stage):
-    words = ["--schedule", "tile-loops{loops=rows sizes=4}", "--stage"]
-    ended = gathernest(*ROWS, *words, stage)
-    assert ended.status == 1
-    assert ended.err.startswith("gathernest: error: the nest has no loop 'rows'; its loops are ")
-    whole = gathernest(*ROWS, "--schedule", "", "--stage", "fold-bounds").out
-    assert ended.out == whole if stage == "fold-bounds" else "fold-bounds" in ended.out
-
-
-@pytest.mark.parametrize("operator", ["gather_nd", "gather_elements"])
-def test_other_operators_have_their_stages(gathernest, operator):
-    ended = gathernest(
-        "show", "--operator", operator, "--data", "4x3xf32", "--indices", "2x2xi64", "--stage", "operator"
-    )
-    assert ended.status == 0
-    assert f"gather.{operator} %data" in ended.out
 
 
 def test_source_is_the_generated_module(gathernest):
@@ -156,20 +55,6 @@ def test_llvm_and_assembly_are_of_the_compiled_kernel(gathernest):
     assert (llvm.status, asm.status) == (0, 0)
     assert llvm.out.startswith("; ModuleID")
     assert "\n\t.globl\t" in asm.out
-
-
-def test_schedule_is_carried_out_as_given(gathernest):
-    ended = gathernest(*ROWS, "--bounds", "clip", "--schedule", "tile-loops{loops=indices sizes=4}")
-    assert ended.status == 0
-    assert "\ntile-loops{loops=indices sizes=4}\n" in ended.out
-    assert "indices_o(" in ended.out
-
-
-def test_empty_schedule_runs_serially(gathernest):
-    ended = gathernest(*ROWS, "--schedule", "")
-    assert ended.status == 0
-    assert "parallel for" not in ended.out
-    assert "none: one thread runs the nest as it stands" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -226,48 +111,6 @@ def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--stage", "fold-bound"],
-            "there is no stage 'fold-bound'; did you mean 'fold-bounds'? --stage list names them all",
-        ),
-        (
-            ["--stage", "hoist"],
-            "there is no stage 'hoist'; did you mean 'hoist-invariants'? --stage list names them all",
-        ),
-        (["--stage", "zzz"], "there is no stage 'zzz'. --stage list names them all"),
-        (
-            ["--stage", "interchange-loops"],
-            "pass 'interchange-loops' is not in the pipeline of this gather; --schedule can name it",
-        ),
-        (["--axis", "7"], "axis 7 is out of range [-2, 1] for data of rank 2"),
-        (["--bounds", "zer"], "did you mean 'zero'?"),
-        (["--operator", "gather_n"], "there is no operator 'gather_n' to compile"),
-        (["--schedule", "tyle-loops{loops=indices sizes=4}"], "did you mean 'tile-loops'?"),
-        (["--schedule", "cse"], "--schedule: 'cse' is not a pass of a schedule; use "),
-        (["--schedule", "tile-loops{loops=rows sizes=4}"], "the nest has no loop 'rows'"),
-        (["--data", "64y8xf32"], "--data: "),
-        (["--data", "64x8xf33"], "--data: 'f33' is not an element type"),
-        (["--data", "64x8xobject"], "elements of dtype object are"),
-        (["--indices", "9xf32"], "indices must be integers, got dtype float32"),
-        (["--indices", ""], "--indices: "),
-        (["--data", "?x8xf32"], "--data: '?x8xf32' leaves the size '?' open"),
-        (
-            ["--override-dir", "none"],
-            "--override-dir none is not a folder; set it to one that a dump of stages wrote, or",
-        ),
-    ],
-)
-def test_wrong_argument_is_one_line(gathernest, words, message):
-    ended = gathernest(*ROWS, *words)
-    assert (ended.status, ended.out) == (1, "")
-    assert ended.err.startswith("gathernest: error: ")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
         (["--dump-dir", ""], "--dump-dir is empty; give it the name of a folder"),
         (["--override-dir", ""], "--override-dir is empty; give it the name of a folder"),
         (["--dump-dir", __file__], f"--dump-dir {__file__} is a file, and stages go to a folder; name another"),
@@ -309,21 +152,6 @@ def test_explain_as_json_is_one_object(gathernest, known_ceilings):
     assert found["gather"].startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32")
     assert found["fraction"] == found["bound"]["time_us"] / found["measured_us"]
     assert found["ablations"] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--explain", "--stage", "cse"], "--explain measures the kernel and shows no stage; leave out --stage cse"),
-        (["--explain", "--picture"], "--explain measures the kernel and shows no stage; leave out --picture"),
-        (["--rounds", "3"], "--rounds is for --explain and --upstream, which are not there; add one, or leave out"),
-        (["--explain", "--rounds", "0"], "argument --rounds: expected a whole number from 1, got '0'"),
-    ],
-)
-def test_wrong_use_of_explain_is_one_line(gathernest, words, message):
-    ended = gathernest(*ROWS, *words)
-    assert ended.status != 0
-    assert ended.err.startswith(f"gathernest: error: {message}")
 
 
 def test_timing_is_a_table_on_standard_error(gathernest):

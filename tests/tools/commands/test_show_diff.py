@@ -1,7 +1,6 @@
 """`show --diff`: what a pass changed, what lies between two stages, and names that are wrong."""
 
 import json
-import re
 import subprocess
 
 import pytest
@@ -53,18 +52,6 @@ def test_json_has_the_two_names_and_the_diff(gathernest):
     assert found["diff"] == gathernest(*ROWS, "--diff", "erase-sizes").out
 
 
-def test_picture_compares_the_loops(gathernest):
-    ended = gathernest(*ROWS, "--schedule", "tile-loops{loops=indices sizes=4}", "--diff", "tile-loops", "--picture")
-    assert re.search(r"^- +for indices\(", ended.out, re.M)
-    assert re.search(r"^\+ +for indices_o\(", ended.out, re.M)
-    assert "builtin.module" not in ended.out
-
-
-def test_pass_that_changed_nothing_says_so(gathernest):
-    assert gathernest(*ROWS, "--diff", "normalize-gather").out == "normalize-gather changed nothing\n"
-    assert gathernest(*ROWS, "--diff", "operator..operator").out == "operator is the same as operator\n"
-
-
 def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, patched):
     words = ("--schedule", TWICE)
     names = [line.split()[0] for line in gathernest(*ROWS, *words, "--stage", "list").out.splitlines() if line]
@@ -73,40 +60,6 @@ def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, patched):
     assert second.count("memref.prefetch") > first.count("memref.prefetch") > 0
     diff = gathernest(*ROWS, *words, "--diff", "prefetch-indices#2").out
     assert patched(first, diff) == second
-
-
-def test_pipeline_may_be_given(gathernest):
-    ended = gathernest(*ROWS, "-p", "nest,erase-sizes,tile-loops{loops=indices sizes=4}", "--diff", "tile-loops")
-    assert (ended.status, ended.err) == (0, "")
-    assert re.search(r"^\+ +gather.loop indices_o", ended.out, re.M)
-    overview = gathernest(*ROWS, "-p", "nest,erase-sizes").out
-    assert overview.endswith("lower-gather-to-nest,\nfold-bounds,\nerase-sizes\n")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("erase-size",), "there is no stage 'erase-size'; did you mean 'erase-sizes'? --stage list names them all"),
-        (("operator..erase-size",), "there is no stage 'erase-size'; did you mean 'erase-sizes'? --stage list names"),
-        (("tile-loops",), "pass 'tile-loops' is not in the pipeline of this gather; --schedule can name it"),
-        (("operator",), "nothing is before operator, the first stage; name a pass, or two stages as A..B"),
-        (("source",), "there is no stage 'source'"),
-        (("cse", "--stage", "all"), "--diff prints the difference of two stages and nothing else; leave out --stage"),
-        (("cse", "--explain"), "--diff prints the difference of two stages and nothing else; leave out --explain"),
-        (("cse", "-p", "nest", "--schedule", ""), "a pipeline holds the passes of its schedule; give schedule or pip"),
-        (("cse", "--schedule", "tile-loops{loops=rows sizes=4}"), "the nest has no loop 'rows'; its loops are"),
-    ],
-)
-def test_wrong_diff_is_one_message(gathernest, words, message):
-    ended = gathernest(*ROWS, "--diff", *words)
-    assert (ended.status, ended.out) == (1, "")
-    assert ended.err.startswith(f"gathernest: error: {message}") and ended.err.count("\n") == 1
-
-
-def test_diff_before_a_pass_that_fails_is_printed_before_its_error(gathernest):
-    ended = gathernest(*ROWS, "--diff", "fold-bounds", "--schedule", "tile-loops{loops=rows sizes=4}")
-    assert ended.status == 1
-    assert ended.out == gathernest(*ROWS, "--diff", "fold-bounds").out
 
 
 def test_terminal_has_colours(monkeypatch, capsys):

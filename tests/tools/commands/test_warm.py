@@ -15,10 +15,8 @@ WORDS = ("warm", "--data", "9x4xf32", "--indices", "5xi64")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget):
     """An empty cache, in a process that has loaded no kernel; kernels are serial, which compile quickly."""
-    monkeypatch.setattr(RUNTIME, "loaded", {})
-    monkeypatch.setattr(RUNTIME, "prepared", {})
     monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("GATHERNEST_SCHEDULE", " ")
     return tmp_path / "cache"

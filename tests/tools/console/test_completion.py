@@ -1,5 +1,6 @@
 """What a shell completes: options, commands, passes, and the other words that options take."""
 
+import functools
 import subprocess
 import sys
 
@@ -21,16 +22,19 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory):
-    """The script of each program for each shell, as a file."""
+    """Return a function to the file with the script of a program for a shell."""
     pytest.importorskip("shtab")
     folder = tmp_path_factory.mktemp("scripts")
-    files = {}
-    for program, module in (("gathernest", "gathernest"), ("gathernest-opt", "gathernest.tools.mlir_opt.opt")):
-        for shell in SHELLS:
-            command = [sys.executable, "-m", module, f"--print-completion={shell}"]
-            files[program, shell] = folder / f"{program}.{shell}"
-            files[program, shell].write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return files
+    modules = {"gathernest": "gathernest", "gathernest-opt": "gathernest.tools.mlir_opt.opt"}
+
+    @functools.cache
+    def script(program, shell):
+        command = [sys.executable, "-m", modules[program], f"--print-completion={shell}"]
+        file = folder / f"{program}.{shell}"
+        file.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return file
+
+    return script
 
 
 @pytest.mark.draw(4)
@@ -59,7 +63,7 @@ def test_bash_completes(scripts, tmp_path, line, wanted):
     (tmp_path / "stages").mkdir()
     words = line.split()
     done = subprocess.run(
-        ["bash", "-c", PRESS_TAB, "bash", str(scripts[words[0], "bash"]), *words],
+        ["bash", "-c", PRESS_TAB, "bash", str(scripts(words[0], "bash")), *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -70,21 +74,21 @@ def test_bash_completes(scripts, tmp_path, line, wanted):
 
 @pytest.mark.parametrize("name", ["gathernest", "gathernest-opt"])
 def test_zsh_script_has_the_passes(scripts, name):
-    text = scripts[name, "zsh"].read_text()
+    text = scripts(name, "zsh").read_text()
     assert f"#compdef {name}" in text
     assert "_values -s , passes" in text
 
 
 @pytest.mark.parametrize("name", ["gathernest", "gathernest-opt"])
 def test_zsh_script_parses(scripts, program, name):
-    command = [program("zsh"), "-n", scripts[name, "zsh"]]
+    command = [program("zsh"), "-n", scripts(name, "zsh")]
     assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
 def test_fish_completes(scripts, program):
     lines = ("gathernest show --bounds cl", "gathernest exec -p nest,tile", "gathernest-opt -t nu")
     asked = "; ".join(f"complete -C '{line}'" for line in lines)
-    command = f"source {scripts['gathernest', 'fish']}; source {scripts['gathernest-opt', 'fish']}; {asked}"
+    command = f"source {scripts('gathernest', 'fish')}; source {scripts('gathernest-opt', 'fish')}; {asked}"
     done = subprocess.run([program("fish"), "--no-config", "-c", command], capture_output=True, text=True, check=True)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["clip", "nest,tile-loops", "numba"]
 

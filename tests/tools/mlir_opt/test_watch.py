@@ -15,34 +15,12 @@ def heads(text: str) -> list[str]:
     return re.findall(r"^// -----// IR Dump (.*) //----- //$", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        (("--print-ir-after=tile-loops",), ["After tile-loops"]),
-        (("--print-ir-after", "tile-loops", "-"), ["After tile-loops"]),
-        (("--print-ir-before=fold-bounds,tile-loops",), ["Before fold-bounds", "Before tile-loops"]),
-        (("--print-ir-after=fold-bounds", "--print-ir-before=tile-loops"), ["After fold-bounds", "Before tile-loops"]),
-        (("--print-ir-after-change", "--print-ir-after=tile-loops,normalize-gather"), ["After tile-loops"]),
-        (("--print-ir-after-failure",), []),
-    ],
-)
-def test_modules_are_printed_around_the_passes_that_are_named(gathernest_opt, operator_text, words, wanted):
-    ended = gathernest_opt("-p", TILE, *words, stdin=operator_text)
-    assert ended.out == gathernest_opt("-p", TILE, stdin=operator_text).out
-    assert heads(ended.err) == wanted
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("end", ["", "-all"])
 def test_modules_are_printed_around_every_pass(gathernest_opt, operator_text, when, end):
     ended = gathernest_opt("-p", "canonical", f"--print-ir-{when}{end}", "-", stdin=operator_text)
     names = ["normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"]
     assert heads(ended.err) == [f"{when.title()} {name}" for name in names]
-
-
-def test_module_that_did_not_change_is_left_out(gathernest_opt, operator_text):
-    ended = gathernest_opt("-p", "canonical,canonicalize", "--print-ir-after-change", stdin=operator_text)
-    assert heads(ended.err) == [f"After {name}" for name in ("erase-element-type", "bufferize-gather", "collapse-dims")]
 
 
 def test_module_after_a_pass_is_that_which_it_made(gathernest_opt, operator_text):
@@ -54,35 +32,6 @@ def test_module_after_a_failure_is_that_which_the_pass_left(gathernest_opt, oper
     ended = gathernest_opt("-p", WRONG, "--print-ir-after-failure", stdin=operator_text)
     assert (ended.status, heads(ended.err)) == (1, ["After tile-loops Failed"])
     assert gathernest_opt("-p", "nest", stdin=operator_text).out in ended.err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("--print-ir-after=fold-bond",),
-            "--print-ir-after: pass 'fold-bond' does not run; did you mean 'fold-bounds'?",
-        ),
-        (
-            ("--print-ir-before=xyz",),
-            "--print-ir-before: pass 'xyz' does not run; the pipeline has normalize-gather, erase-element-type, "
-            "bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
-        ),
-        (
-            ("--print-ir-after", ""),
-            "--print-ir-after: the name of a pass is missing in ''; the pipeline has normalize-gather, "
-            "erase-element-type, bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
-        ),
-        (
-            ("--print-ir-before=fold-bounds,",),
-            "--print-ir-before: the name of a pass is missing in 'fold-bounds,'; the pipeline has normalize-gather, "
-            "erase-element-type, bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
-        ),
-    ],
-)
-def test_pass_that_does_not_run_cannot_be_watched(gathernest_opt, operator_text, words, message):
-    ended = gathernest_opt("-p", "nest", *words, stdin=operator_text)
-    assert (ended.status, ended.out, ended.err) == (2, "", f"gathernest-opt: error: {message}\n")
 
 
 @pytest.mark.parametrize("option", ["--timing", "--time-passes"])

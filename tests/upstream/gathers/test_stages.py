@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from gathernest.ir.interpreters.argument_views import bind_arguments
-from gathernest.ir.interpreters.graph import find_function
-from gathernest.ir.modules.context import parse_module, print_generic
+from gathernest.ir.modules.context import find_function, parse_module, print_generic
 from gathernest.lowering.upstream.c_call import C_FORM, c_call
 
 pytestmark = pytest.mark.thorough

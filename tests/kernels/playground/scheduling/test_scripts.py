@@ -1,6 +1,5 @@
 """Twenty scripts: fifteen that keep the bytes at each step, and five that are rejected with the nest."""
 
-import os
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,8 +16,10 @@ from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import run_pipeline
 from gathernest.lowering.upstream.tools import LLVM_MAJOR, run_tool
 
+from ....selection import example_ratio
+
 # From 2 on, kernels are compiled after each step, and not after the last only: `make fuzz`.
-EXAMPLE_RATIO = float(os.environ["GATHERNEST_TEST_EXAMPLES"])
+COMPILES_EACH_STEP = example_ratio() > 1
 
 RNG = np.random.default_rng(11)
 ROWS = RNG.random((3, 6, 9), dtype=np.float32)
@@ -203,7 +204,7 @@ def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
         assert (script.ir != before) == ("= s.loop" not in step and step != "")
         if script.ir != before or step == "":
             assert gather.interpreted(script.ir, *((0, 1) if "parallel" in script.passes else (0,))) == {wanted}
-        if EXAMPLE_RATIO > 1:
+        if COMPILES_EACH_STEP:
             assert script.compile()(gather.read, gather.indices).tobytes() == wanted
     kernel = script.compile()
     assert kernel(gather.read, gather.indices).tobytes() == wanted

@@ -16,23 +16,7 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.pipeline import run_passes
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
-from gathernest.lowering.schedule.search import search_space as search_space_module
-from gathernest.lowering.schedule.search.search_space import (
-    Generator,
-    Predict,
-    best_predicted,
-    check_tiles,
-    hoisted_indices,
-    prefetches,
-    row_pieces,
-    search,
-    serial_runs,
-    specialized_rows,
-    streamed_stores,
-    tiles_outermost,
-    unrolled_loops,
-    vectors,
-)
+from gathernest.lowering.schedule.search.search_space import GENERATORS, Predict, best_predicted, search
 from gathernest.lowering.schedule.search.space import Space
 
 ROWS = NestShape((("batch", 1), ("outer", 1), ("indices", 100_000), ("inner", 64)), (("indices", 100_000),), 4)
@@ -55,10 +39,6 @@ def space_of(nest: NestShape, default: Schedule | None = None, **options) -> Spa
     return Space(nest, default_of(nest) if default is None else default, **options)
 
 
-def given_by(generate: Generator, space: Space, schedule: Schedule | None = None) -> list[str]:
-    return [str(found) for found in generate(space, space.default if schedule is None else schedule)]
-
-
 def search_space(space: Space, predict: Predict | None = None, most: int = 24) -> tuple[Schedule, ...]:
     """Return the schedules that a search without a clock finds; with a prediction, those of the `most` best."""
     kept: list[tuple[Schedule, ...]] = [(space.default,)]
@@ -69,6 +49,71 @@ def search_space(space: Space, predict: Predict | None = None, most: int = 24) -
 
     seen = search(space, keep)
     return seen if predict is None else kept[0]
+
+
+LISTED = Schedule(
+    (("indices", 2048),),
+    parallel=("owners",),
+    owners=("axis", 2),
+    owner_block=4096,
+    fuse_owned=True,
+    compact="indices_i",
+    list_lanes=8,
+    unroll=("indices_i", 8),
+    next_tile=("indices_i", 2),
+)
+EVERYTHING = Schedule(
+    lanes=8, specialize=256, hoist="indices", prefetch=(Prefetch("indices"),), stream=True, unroll=("indices", 4)
+)
+
+
+def gradient(axis: int, inner: int, default: Schedule | None = None) -> Space:
+    nest = NestShape((("indices", 10**6), ("inner", inner)), (), 4, (("axis", axis), ("inner", inner)))
+    return Space(nest, default or Schedule(), threads=2, is_gradient=True)
+
+
+SPACES = {
+    "rows": space_of(ROWS),
+    "rows of one byte": space_of(replace(ROWS, width_bytes=1)),
+    "rows with every pass": space_of(ROWS, EVERYTHING),
+    "rows in vectors": space_of(ROWS, replace(default_of(ROWS), lanes=8)),
+    "rows of nine elements": space_of(NestShape((("indices", 1000), ("inner", 9)), (), 4)),
+    "rows of 4 KB": space_of(NestShape((("indices", 1000), ("inner", 1000)), (), 4)),
+    "rows of 4 MB": space_of(NestShape((("indices", 3), ("inner", 2**20)), (), 4)),
+    "middle": space_of(MIDDLE),
+    "last": space_of(LAST),
+    "last with tiles": space_of(
+        LAST,
+        Schedule((("outer", 16), ("indices", 256)), ("outer_o", "indices_o", "outer_i", "indices_i"), ("outer_o",)),
+    ),
+    "gradient of short rows": gradient(10**6, 8),
+    "gradient of rows": gradient(10**4, 64),
+    "gradient of odd rows": gradient(10**4, 63),
+    "gradient of pieces": gradient(10**4, 320),
+    "gradient of lists": gradient(10**5, 1, LISTED),
+    "gradient of lists of rows": gradient(
+        10**4, 1024, Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", slices=("indices_i", 2, 2))
+    ),
+}
+
+
+def test_what_each_generator_proposes_is_what_was_reviewed(golden):
+    lines: list[str] = []
+    for name, space in SPACES.items():
+        lines += ["", f"{name}: {str(space.default) or 'none'}"]
+        for generate in GENERATORS:
+            found = [f"        {str(schedule) or 'none'}" for schedule in generate(space, space.default)]
+            lines += [f"    {generate.__name__}", *found] if found else []
+    golden("schedules/search.txt", "\n".join(lines[1:]))
+
+
+def test_a_search_of_a_gradient_keeps_the_order_of_its_indices():
+    found = search_space(gradient(10**6, 8))
+    assert all("indices" not in schedule.parallel for schedule in found)
+    assert all((schedule.lanes is None or schedule.grouped) and not schedule.prefetch for schedule in found)
+    bags = NestShape((("indices", 10**6), ("bag", 4), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
+    found = search_space(space_of(bags, Schedule(), threads=2, is_gradient=True))
+    assert not any(schedule.owners or schedule.grouped for schedule in found)
 
 
 def test_a_search_begins_with_the_default_and_gives_nothing_twice():
@@ -98,160 +143,6 @@ def test_the_search_of_a_nest_without_loops_ends():
     assert search_space(space_of(NestShape((("indices", 1), ("inner", 1)), (), 4))) == (Schedule(),)
 
 
-def test_tiles_of_8_kib_to_1_mib_are_tried_beside_the_default_check():
-    tried = list(search_space_module.cuts(space_of(ROWS), default_of(ROWS)))
-    assert {dict(schedule.tiles).get("indices") for schedule in tried} == {None, 64, 256, 1024, 4096}
-    assert {dict(schedule.tiles)["check_indices"] for schedule in tried} == {4096}
-
-
-def test_checks_are_tried_in_other_tiles_and_on_one_thread():
-    found = given_by(check_tiles, space_of(ROWS))
-    assert found[-1] == "tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o}"
-    assert ["check_indices sizes=256,1024" in found[0], "check_indices sizes=256,16384" in found[1]] == [True, True]
-    assert given_by(check_tiles, space_of(MIDDLE)) == []
-
-
-def test_one_thread_is_tried_with_the_rest_of_the_default_and_without():
-    default = replace(default_of(ROWS), lanes=8)
-    assert given_by(serial_runs, space_of(ROWS, default)) == ["vectorize-inner{lanes=8}", ""]
-
-
-def test_a_tile_inside_is_tried_outermost_too():
-    space = space_of(MIDDLE)
-    order = "interchange-loops{order=indices_o,outer,indices_i,inner},parallelize-loops{loops=indices_o}"
-    assert given_by(tiles_outermost, space) == [f"tile-loops{{loops=indices sizes=256}},{order}"]
-
-
-def test_long_rows_are_cut_and_their_pieces_shared():
-    nest = NestShape((("indices", 3), ("inner", 2**20)), (), 4)
-    order = "interchange-loops{order=inner_o,indices,inner_i},parallelize-loops{loops=inner_o}"
-    assert f"tile-loops{{loops=inner sizes=4096}},{order}" in given_by(row_pieces, space_of(nest))
-
-
-def test_a_gradient_has_owners_and_no_other_order_of_its_indices():
-    nest = NestShape((("indices", 10**6), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
-    found = search_space(space_of(nest, Schedule(), threads=2, is_gradient=True))
-    plain = [schedule for schedule in found if schedule.owners and not schedule.compact and not schedule.slices]
-    assert [schedule.owners for schedule in plain] == [("axis", 2), ("axis", 4)]
-    assert all("indices" not in schedule.parallel for schedule in found)
-    assert all((schedule.lanes is None or schedule.grouped) and not schedule.prefetch for schedule in found)
-    bags = NestShape((("indices", 10**6), ("bag", 4), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
-    found = search_space(space_of(bags, Schedule(), threads=2, is_gradient=True))
-    assert not any(schedule.owners or schedule.grouped for schedule in found)
-
-
-def test_rows_of_a_gradient_are_listed_sorted_and_prefetched_where_the_default_does_not():
-    nest = NestShape((("indices", 10**6), ("inner", 64)), (), 4, (("axis", 10**4), ("inner", 64)))
-    found = search_space(space_of(nest, Schedule(), threads=2, is_gradient=True))
-    assert {one.slices for one in found if one.compact} >= {None, ("indices_i", 16, 2), ("indices_i", 32, 2)}
-    assert all(one.fuse_owned and one.owners for one in found if one.compact)
-    sorts = [one for one in found if one.grouped]
-    assert {(one.stream, one.lanes, one.specialize) for one in sorts} >= {(True, 16, 256), (False, 16, 256)}
-    assert any(one.slices and not (one.grouped or one.compact) for one in found)
-    long = replace(nest, copied=(("indices", 10**6), ("inner", 320)), table=(("axis", 10**4), ("inner", 320)))
-    pieces = [one for one in search_space(space_of(long, Schedule(), threads=2, is_gradient=True)) if one.grouped]
-    assert {one.order for one in pieces} == {("axis_o", "axis_i", "inner_o", "bag", "inner_i")}
-    odd = replace(nest, copied=(("indices", 10**6), ("inner", 63)), table=(("axis", 10**4), ("inner", 63)))
-    sorts = [one for one in search_space(space_of(odd, Schedule(), threads=2, is_gradient=True)) if one.grouped]
-    assert sorts and not any(one.lanes or one.specialize or one.stream for one in sorts)
-
-
-def test_owners_that_list_elements_are_varied_and_left_out():
-    listed = Schedule(
-        (("indices", 2048),),
-        parallel=("owners",),
-        owners=("axis", 2),
-        owner_block=4096,
-        fuse_owned=True,
-        compact="indices_i",
-        list_lanes=8,
-        unroll=("indices_i", 8),
-        next_tile=("indices_i", 2),
-    )
-    nest = NestShape((("indices", 10**6),), (), 4, (("axis", 10**5),))
-    found = search_space(space_of(nest, listed, threads=2, is_gradient=True))
-    for name, value in (("list_lanes", None), ("next_tile", None), ("owner_block", None), ("owners", ("axis", 4))):
-        assert any(one.compact and getattr(one, name) == value for one in found), name
-    assert {dict(one.tiles)["indices"] for one in found if one.compact} == {1024, 2048, 4096}
-    assert all(one.owners or not (one.fuse_owned or one.compact or one.next_tile) for one in found)
-
-
-def test_slices_of_owners_are_prefetched_later_or_not_at_all():
-    listed = Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", slices=("indices_i", 2, 2))
-    nest = NestShape((("indices", 10**5), ("inner", 1024)), (), 4, (("axis", 10**4), ("inner", 1024)))
-    found = search_space(space_of(nest, listed, threads=2, is_gradient=True))
-    assert {one.slices for one in found if one.compact} >= {None, ("indices_i", 2, 2), ("indices_i", 4, 2)}
-
-
-@pytest.mark.parametrize(("width", "lanes"), [(1, [32, 64]), (4, [8, 16]), (16, [2, 4])])
-def test_vectors_have_32_or_64_bytes(width, lanes):
-    nest = replace(ROWS, width_bytes=width)
-    assert [schedule.lanes for schedule in vectors(space_of(nest), Schedule())] == lanes
-
-
-def test_a_vector_is_no_longer_than_its_loop():
-    nest = NestShape((("indices", 1000), ("inner", 9)), (), 4)
-    assert [schedule.lanes for schedule in vectors(space_of(nest), Schedule())] == [8]
-    assert [schedule.lanes for schedule in vectors(space_of(nest), Schedule(tiles=(("inner", 4),)))] == []
-
-
-def test_what_a_schedule_has_is_tried_without():
-    space = space_of(ROWS)
-    has = Schedule(
-        lanes=8, specialize=256, hoist="indices", prefetch=(Prefetch("indices"),), stream=True, unroll=("indices", 4)
-    )
-    without = {
-        vectors: replace(has, lanes=None, stream=False),
-        specialized_rows: replace(has, specialize=None),
-        hoisted_indices: replace(has, hoist=None),
-        prefetches: replace(has, prefetch=()),
-        streamed_stores: replace(has, stream=False),
-        unrolled_loops: replace(has, unroll=None),
-    }
-    for generate, schedule in without.items():
-        assert schedule in list(generate(space, has)), generate.__name__
-
-
-def test_rows_are_specialized_to_their_bytes_up_to_1_kib():
-    assert given_by(specialized_rows, space_of(ROWS), Schedule()) == ["specialize-inner{bytes=256}"]
-    long = NestShape((("indices", 1000), ("inner", 1000)), (), 4)
-    assert given_by(specialized_rows, space_of(long), Schedule()) == []
-
-
-def test_rows_are_prefetched_line_by_line_and_the_next_row_where_indices_repeat():
-    rows = [schedule.prefetch for schedule in prefetches(space_of(ROWS), default_of(ROWS))]
-    near, far = Prefetch("indices_i", 16, 4, 3), Prefetch("indices_i", 64, 4, 2)
-    assert rows[:4] == [(near,), (replace(far, locality=3),), (far,), (far, near)]
-    last = [schedule.prefetch for schedule in prefetches(space_of(LAST), default_of(LAST))]
-    assert (Prefetch("outer_i", 1, 1),) in last
-
-
-def test_indices_are_hoisted_in_their_tile():
-    tiled = Schedule((("outer", 16), ("indices", 256)), ("outer_o", "indices_o", "outer_i", "indices_i"), ("outer_o",))
-    assert [schedule.hoist for schedule in hoisted_indices(space_of(LAST), tiled)] == ["outer_i"]
-
-
-def test_indices_that_are_repeated_become_one_tile_and_are_hoisted_out_of_what_repeats_them():
-    assert given_by(hoisted_indices, space_of(LAST)) == [
-        "tile-loops{loops=outer,indices sizes=16,512},"
-        "interchange-loops{order=outer_o,indices_o,outer_i,indices_i},"
-        "parallelize-loops{loops=outer_o},hoist-indices{before=outer_i}"
-    ]
-    assert given_by(hoisted_indices, space_of(ROWS), Schedule()) == []
-
-
-def test_what_is_done_in_a_loop_goes_on_in_its_tile():
-    default = replace(Schedule(), prefetch=(Prefetch("indices"),), unroll=("inner", 4), hoist="indices")
-    found = list(search_space_module.cuts(space_of(ROWS, default), default))
-    assert {schedule.hoist for schedule in found if not schedule.tiles} == {None}
-    tiled = [schedule for schedule in found if schedule.tiles]
-    assert tiled
-    for schedule in tiled:
-        assert schedule.prefetch == (Prefetch("indices_i"),)
-        assert schedule.unroll == ("inner", 4)
-        assert schedule.hoist == "indices_i"
-
-
 def test_a_prediction_keeps_the_best_and_the_default():
     space = space_of(MIDDLE)
 
@@ -274,11 +165,11 @@ def spec(shape: tuple[int, ...], dtype: str = "f4") -> ArraySpec:
 
 
 PROBLEMS = {
+    "elements": Problem.checked(GatherElements(1), spec((300, 400)), spec((300, 200), "i8"), Bounds.ERROR),
     "rows": Problem.checked(Gather(), spec((10**6, 64)), spec((10**5,), "i8"), Bounds.ERROR),
     "middle": Problem.checked(Gather(1), spec((64, 1000, 32)), spec((5000,), "i4"), Bounds.ZERO),
     "strided": Problem.checked(Gather(), ArraySpec((500, 60), "f4", (4, 2000)), spec((4000,), "i8"), Bounds.ERROR),
     "tuples": Problem.checked(GatherNd(), spec((100, 100, 16)), spec((9000, 2), "i8"), Bounds.ERROR),
-    "elements": Problem.checked(GatherElements(1), spec((300, 400)), spec((300, 200), "i8"), Bounds.ERROR),
     "gradient of rows": Problem.checked(
         Gather(), spec((10**6, 16)), spec((10**5,), "i8"), Bounds.ERROR, gradient=Gradient(2.0)
     ),

@@ -58,12 +58,11 @@ class Repository:
 
 
 @pytest.fixture
-def repository(program, tmp_path, monkeypatch):
+def repository(program, temporary_folder, monkeypatch):
     program("git")
-    folder = tmp_path / "checkout"
+    folder = temporary_folder / "checkout"
     folder.mkdir()
     monkeypatch.setattr(checkout, "PACKAGE", folder)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return Repository(folder)
 
 

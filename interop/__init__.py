@@ -1,0 +1,1 @@
+"""Data of other libraries: models of ONNX and OpenVINO."""

@@ -1,0 +1,117 @@
+"""Files of models, which are untrusted: only regular files inside the model's folder are read, up to a limit."""
+
+import math
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ...ir.errors import ModelError
+
+DEFAULT_MAX_BYTES = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """The limits of a model's memory, in bytes.
+
+    Attributes:
+        max_file_bytes: of each file that is read.
+        max_tensor_bytes: of each tensor.
+        max_total_bytes: of all tensors together.
+    """
+
+    max_file_bytes: int = DEFAULT_MAX_BYTES
+    max_tensor_bytes: int = DEFAULT_MAX_BYTES
+    max_total_bytes: int = DEFAULT_MAX_BYTES
+
+    def check_tensor(self, what: str, shape: Sequence[int], dtype: np.dtype) -> int:
+        """Return the bytes of a tensor; raises ModelError where sizes are no sizes, or over the limit."""
+        if any(size < 0 or size >= 2**63 for size in shape):
+            raise ModelError(f"{what} has shape {list(shape)}, and sizes are from 0 to 2**63 - 1")
+        total = math.prod(filter(None, shape)) * max(dtype.itemsize, 1)
+        self._check(f"{what} of shape {tuple(shape)} and {dtype}", total, "max_tensor_bytes")
+        return total
+
+    def check_total(self, total: int) -> None:
+        """Check the bytes of all tensors of a model; raises ModelError."""
+        self._check("all tensors of the model together", total, "max_total_bytes")
+
+    def check_file(self, what: str, size: int) -> None:
+        """Check the bytes that are read from a file; raises ModelError."""
+        self._check(what, size, "max_file_bytes")
+
+    def _check(self, what: str, size: int, limit: str) -> None:
+        if size > getattr(self, limit):
+            raise ModelError(
+                f"{what} has {size} bytes, over the limit {limit}={getattr(self, limit)}; raise it if the model is to "
+                "be trusted"
+            )
+
+
+def read_file(path: Path, limits: FileLimits, *, start: int = 0, length: int | None = None) -> bytes:
+    """Return the bytes of a regular file, or `length` of them from `start` on.
+
+    Raises:
+        ModelError: there is no such file, it is over the limit, or the range is not within it.
+    """
+    with _opened(path) as file:
+        return _read(file, path, limits, start, length)
+
+
+def read_beside(
+    folder: Path, location: str, what: str, limits: FileLimits, *, start: int = 0, length: int | None = None
+) -> bytes:
+    """Return bytes of a file in a model's folder or below it.
+
+    Raises:
+        ModelError: the location is no relative path without `..`, or it is a link, or a file with other hard links.
+    """
+    given = Path(location)
+    is_plain = bool(location) and "\0" not in location and "\\" not in location and ":" not in location
+    if not is_plain or given.is_absolute() or ".." in given.parts:
+        raise ModelError(f"{what} lies in {location!r}, which is not a path inside the model's folder")
+    path = folder
+    for part in given.parts:
+        path = path / part
+        if path.is_symlink():
+            raise ModelError(f"{what} lies in {location!r}, and {path} is a link, which may lead out of the folder")
+    with _opened(path, os.O_NOFOLLOW) as file:
+        if os.fstat(file.fileno()).st_nlink > 1:
+            raise ModelError(f"{what} lies in {location!r}, which has other hard links, perhaps outside of the folder")
+        return _read(file, path, limits, start, length)
+
+
+def _read(file: BinaryIO, path: Path, limits: FileLimits, start: int, length: int | None) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    wanted = size - start if length is None else length
+    if start < 0 or wanted < 0 or start + wanted > size:
+        raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
+    limits.check_file(str(path), wanted)
+    file.seek(start)
+    found = file.read(wanted)
+    if len(found) != wanted:
+        raise ModelError(f"{path} became shorter while it was read")
+    return found
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Iterator[BinaryIO]:
+    """Open a regular file for as long as the body runs; raises ModelError where there is none."""
+    try:
+        # A pipe without a writer is not waited for.
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}; check the path") from None
+    except ValueError as error:  # a null byte in the name
+        raise ModelError(f"{str(path)!r} cannot be read: {error}; check the path") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise ModelError(f"{path} is not a file")
+    with os.fdopen(number, "rb") as file:
+        yield file

@@ -1,0 +1,240 @@
+"""The graph of an ONNX model: what makes and reads each value, its gathers, and how it is cut at some of them.
+
+A model is cut into stages. Stage `k` holds the nodes that need the results of the gathers of stage `k - 1`, each node
+as late as possible, and the gathers of a stage run after its nodes. The usual model has gathers that read inputs, and
+one stage for all other nodes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from ...ir.errors import ModelError
+from .runtime import ModelGather, TensorSpec, place_late
+
+OWN_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Nodes that run in one session, and the gathers that run after them.
+
+    Attributes:
+        nodes: in their order.
+        inputs, outputs: the names of the values that the session takes and gives.
+        gathers: in their order.
+    """
+
+    nodes: tuple[onnx.NodeProto, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    gathers: tuple[ModelGather, ...]
+
+
+class Graph:
+    """The main graph of a model.
+
+    Attributes:
+        proto: the model, without local functions.
+        arrays: the tensors that lie beside it, by name.
+        types: of the values that onnx infers.
+        makers: by the name of a value the node that makes it.
+        readers: by the name of a value the nodes that read it, an output of the model among them as None.
+        opset: the version of ai.onnx.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
+        self.arrays, self.proto = arrays, _inlined(proto)
+        graph = self.proto.graph
+        self.opset = max((entry.version for entry in proto.opset_import if entry.domain in OWN_DOMAINS), default=1)
+        self.initializers = {tensor.name: tensor for tensor in graph.initializer}
+        described = (*graph.input, *graph.value_info, *graph.output)
+        self.types = {info.name: info.type for info in described if info.type.WhichOneof("value")}
+        self.makers = {name: node for node in graph.node for name in node.output if name}
+        self.readers: dict[str, list[onnx.NodeProto | None]] = defaultdict(list)
+        for node in graph.node:
+            for name in read_names(node):
+                self.readers[name].append(node)
+        for info in graph.output:
+            self.readers[info.name].append(None)
+
+    def spec(self, name: str) -> TensorSpec | None:
+        """Return the type of a tensor; None where it is not known."""
+        if name in self.initializers:
+            tensor = self.initializers[name]
+            return TensorSpec(tuple(tensor.dims), np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)))
+        kind = self.types.get(name)
+        return None if kind is None else spec_of_type(kind)
+
+    def rank(self, name: str) -> int | None:
+        """Return the rank of a tensor; None where it is not known."""
+        spec = self.spec(name)
+        return None if spec is None or spec.shape is None else len(spec.shape)
+
+    def is_constant(self, name: str) -> bool:
+        """Return whether a value is an initializer or the result of a Constant."""
+        return name in self.initializers or (name in self.makers and self.makers[name].op_type == "Constant")
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Return a constant of the model; None where the value is none."""
+        if name in self.arrays:
+            return self.arrays[name]
+        tensor = self.initializers.get(name)
+        if tensor is None and name in self.makers and self.makers[name].op_type == "Constant":
+            return constant_of(self.makers[name])
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def only_reader(self, name: str) -> onnx.NodeProto | None:
+        """Return the node that alone reads a value."""
+        readers = self.readers.get(name, [])
+        return readers[0] if len(readers) == 1 else None
+
+    def tables_of(self, operands: Sequence[str]) -> dict[str, np.ndarray]:
+        """Return the constants among some operands."""
+        found = {name: self.constant(name) for name in operands}
+        return {name: array for name, array in found.items() if array is not None}
+
+
+def read_names(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the names of the values that a node reads, those that its subgraphs read from outside included."""
+    yield from filter(None, node.input)
+    for body in bodies(node):
+        made = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
+        for inner in body.node:
+            yield from (name for name in read_names(inner) if name not in made)
+            made.update(inner.output)
+        yield from (info.name for info in body.output if info.name not in made)
+
+
+def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the subgraphs of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def is_own(node: onnx.NodeProto | None, *kinds: str) -> TypeGuard[onnx.NodeProto]:
+    """Return whether a node is one of some operators of ai.onnx."""
+    return node is not None and node.op_type in kinds and node.domain in OWN_DOMAINS
+
+
+def integer(node: onnx.NodeProto, name: str, default: int) -> int:
+    """Return an attribute that is an integer."""
+    return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
+
+
+def constant_of(node: onnx.NodeProto) -> np.ndarray | None:
+    """Return what a Constant gives; None for strings and sparse tensors."""
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            return numpy_helper.to_array(attribute.t)
+        if attribute.name in ("value_int", "value_ints", "value_float", "value_floats"):
+            dtype = np.int64 if "int" in attribute.name else np.float32
+            return np.array(helper.get_attribute_value(attribute), dtype)
+    return None
+
+
+def spec_of_type(kind: onnx.TypeProto) -> TensorSpec:
+    """Return a type of ONNX as a `TensorSpec`."""
+    if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.elem_type:
+        return TensorSpec(None, None, (kind.WhichOneof("value") or "value").removesuffix("_type"))
+    tensor = kind.tensor_type
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    except (KeyError, TypeError, ValueError):
+        return TensorSpec(None, None, f"element type {tensor.elem_type}")
+    if not tensor.HasField("shape"):
+        return TensorSpec(None, dtype)
+    sizes = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim)
+    return TensorSpec(tuple(sizes), dtype)
+
+
+def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without local functions, with the types of its values as far as onnx infers them."""
+    from onnx import inliner, shape_inference
+
+    try:
+        proto = inliner.inline_local_functions(proto) if proto.functions else proto
+        return shape_inference.infer_shapes(proto, data_prop=True)
+    except (
+        shape_inference.InferenceError,
+        RuntimeError,
+        ValueError,
+    ):  # what onnx does not understand stays in the runtime
+        return proto
+
+
+def cut_graph(graph: Graph, chosen: Sequence[ModelGather]) -> list[Stage]:
+    """Return the stages of a model whose chosen gathers run between them."""
+    outputs = [info.name for info in graph.proto.graph.output]
+    levels = place_late(list(_items(graph, chosen)), outputs)
+    nodes = [[item for item in level if isinstance(item, onnx.NodeProto)] for level in levels]
+    gathers = [[item for item in level if isinstance(item, ModelGather)] for level in levels]
+    return [_stage(graph, nodes, gathers, level, outputs) for level in range(len(levels))]
+
+
+def _items(
+    graph: Graph, chosen: Sequence[ModelGather]
+) -> Iterator[tuple[Sequence[str], Sequence[str], onnx.NodeProto | ModelGather]]:
+    """Yield what is read, what is made, and the node or the gather that makes it, in an order that can run."""
+    at = {found.parts[0]: found for found in chosen}
+    for node in graph.proto.graph.node:
+        found = at.get(node.output[0]) if node.output else None
+        if found is None:
+            yield list(read_names(node)), [name for name in node.output if name], node
+            continue
+        yield found.operands, (found.result,), found
+        for added in found.parts[1]:
+            yield list(read_names(added)), list(added.output), added
+
+
+def _stage(
+    graph: Graph,
+    nodes: Sequence[Sequence[onnx.NodeProto]],
+    gathers: Sequence[Sequence[ModelGather]],
+    level: int,
+    outputs: Sequence[str],
+) -> Stage:
+    made = {name: None for node in nodes[level] for name in node.output if name}
+    read = dict.fromkeys(name for node in nodes[level] for name in read_names(node))
+    later = {name for others in nodes[level + 1 :] for node in others for name in read_names(node)}
+    later |= {name for others in gathers[level:] for found in others for name in found.operands} | {*outputs}
+    inputs = [name for name in read if name not in made and name not in graph.initializers]
+    return Stage(tuple(nodes[level]), tuple(inputs), tuple(made.keys() & later), tuple(gathers[level]))
+
+
+def make_part(
+    graph: Graph,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    types: Mapping[str, Any],
+) -> onnx.ModelProto:
+    """Return a model of some nodes; raises ModelError where the type of one of its inputs is not known."""
+    part = onnx.ModelProto(ir_version=graph.proto.ir_version, producer_name="gathernest")
+    part.opset_import.extend(graph.proto.opset_import)
+    part.functions.extend(graph.proto.functions)
+    part.graph.name = "part"
+    part.graph.node.extend(nodes)
+    for name in inputs:
+        kind = types.get(name) or graph.types.get(name)
+        if kind is None:
+            raise ModelError(f"the type of value {name!r} is not known")
+        part.graph.input.append(onnx.ValueInfoProto(name=name, type=kind))
+    part.graph.output.extend(onnx.ValueInfoProto(name=name, type=graph.types.get(name)) for name in outputs)
+    read = {name for node in nodes for name in read_names(node)}
+    part.graph.initializer.extend(tensor for name, tensor in graph.initializers.items() if name in read)
+    known = {*inputs, *outputs}
+    part.graph.value_info.extend(
+        onnx.ValueInfoProto(name=name, type=graph.types[name])
+        for node in nodes
+        for name in node.output
+        if name in graph.types and name not in known
+    )
+    return part

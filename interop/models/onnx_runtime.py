@@ -1,0 +1,362 @@
+"""An ONNX model in ONNX Runtime, or in `onnx.reference` where that is not installed.
+
+Models are untrusted. All of their tensors are read here, within limits, and ONNX Runtime opens no file. Large tensors
+leave the model and are handed to every session as memory, so that the parts of a cut model share them.
+"""
+
+import ctypes
+import importlib
+import itertools
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import helper, numpy_helper
+
+from ...ir.errors import GathernestError, ModelError
+from ...ir.semantics import Shape
+from .files import FileLimits, read_beside, read_file
+from .onnx_bags import SumOrder
+from .onnx_gathers import find_gathers
+from .onnx_graph import Graph, cut_graph, make_part, read_names, spec_of_type
+from .runtime import ModelGather, Run, TensorSpec, Values, wrap_error
+
+# Tensors of at least so many bytes leave the model and are shared between sessions.
+MIN_SHARED_BYTES = 1024
+SHARED_KINDS = "fiub"
+# Where a shared tensor lies in a model that is handed to ONNX Runtime: there is no such file, and none is opened.
+SHARED_LOCATION = "gathernest-shared"
+
+
+class OnnxModel:
+    """A `Runtime` of an ONNX model."""
+
+    def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
+        self._arrays = arrays
+        self._session = _open_session(proto, arrays)
+        self.title, self.run = self._session.title, self._session.run
+        stored = {tensor.name for tensor in proto.graph.initializer}
+        self.inputs: Mapping[str, TensorSpec] = {
+            info.name: spec_of_type(info.type) for info in proto.graph.input if info.name not in stored
+        }
+        self.optional = frozenset(info.name for info in proto.graph.input if info.name in stored)
+        self.outputs = tuple(info.name for info in proto.graph.output)
+        self._graph = Graph(proto, arrays)
+        order = SumOrder(lambda model: _open_session(model, {}, is_part=True).run)
+        self.gathers: Sequence[ModelGather] = tuple(find_gathers(self._graph, order))
+        self._measured: _Session | None = None
+
+    def measure(self, inputs: Values) -> Mapping[str, Shape]:
+        """Return the shapes of all operands of the gathers, for these inputs."""
+        wanted = dict.fromkeys(name for found in self.gathers if not found.remark for name in found.operands)
+        shapes = {name: self._arrays[name].shape for name in wanted if name in self._arrays}
+        shapes |= {name: np.shape(inputs[name]) for name in wanted if name in inputs}
+        missing = [name for name in wanted if name not in shapes]
+        if not missing:
+            return shapes
+        if self._measured is None:
+            self._measured = _open_session(_measuring(self._graph, missing), self._arrays, is_quick=True)
+        found = self._measured.run({name: inputs[name] for name in self._measured.inputs})
+        return shapes | {name: tuple(shape.tolist()) for name, shape in zip(missing, found, strict=True)}
+
+    def cut(self, chosen: Sequence[ModelGather]) -> Run:
+        """Return a function that runs the model with the chosen gathers computed here."""
+        if any(name in self._graph.initializers for name in self.outputs):
+            raise ModelError("an output of the model is a constant")
+        types = {found.result: _type_of_result(found, self._graph) for found in chosen}
+        steps: list[tuple[_Session | None, tuple[str, ...], tuple[ModelGather, ...]]] = []
+        for stage in cut_graph(self._graph, chosen):
+            session = None
+            if stage.nodes:
+                part = make_part(self._graph, stage.nodes, stage.inputs, stage.outputs, types)
+                session = _open_session(part, self._arrays, is_part=True)
+            steps.append((session, stage.outputs, stage.gathers))
+
+        def run(inputs: Values) -> list[Any]:
+            values: dict[str, Any] = dict(inputs)
+            try:
+                for session, outputs, gathers in steps:
+                    if session is not None:
+                        values.update(zip(outputs, session.run({n: values[n] for n in session.inputs}), strict=True))
+                    for found in gathers:
+                        operands = [found.tables[n] if n in found.tables else values[n] for n in found.operands]
+                        values[found.result] = found.compute(*operands)
+            except GathernestError:  # the runtime says what is wrong, or takes what is not taken here
+                return self.run(inputs)
+            return [values[name] for name in self.outputs]
+
+        return run
+
+
+def _type_of_result(found: ModelGather, graph: Graph) -> onnx.TypeProto:
+    """Return the type of what a gather gives, which is an input of the part that reads it."""
+    if found.result in graph.types:
+        return graph.types[found.result]
+    dtype = found.specs[found.operands[0]].dtype
+    assert dtype is not None
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None)
+
+
+def _measuring(graph: Graph, names: Sequence[str]) -> onnx.ModelProto:
+    """Return the model of the shapes of some values: the nodes that make them, and a Shape for each."""
+    needed, nodes = set(names), list[onnx.NodeProto]()
+    for node in reversed(graph.proto.graph.node):
+        if not needed.isdisjoint(node.output):
+            nodes.insert(0, node)
+            needed.update(read_names(node))
+    nodes += [helper.make_node("Shape", [name], [f"{name}/shape"]) for name in names]
+    inputs = [info.name for info in graph.proto.graph.input if info.name in needed]
+    inputs = [name for name in inputs if name not in graph.initializers]
+    return make_part(graph, nodes, inputs, [f"{name}/shape" for name in names], {})
+
+
+# ---- sessions ----
+
+
+class _Session:
+    """A model that a runtime has loaded: `run` takes a value for each of `inputs`, and gives the outputs in order."""
+
+    title: str
+    inputs: tuple[str, ...]
+    run: Run
+
+
+class _OnnxRuntimeSession(_Session):
+    """A model in ONNX Runtime on the CPU.
+
+    Threads of a session wait in a loop for more work after a run. Those of a part do not: they would hold the cores
+    that the gathers after it need, which made a recommender 1.2 to 1.4 times as slow.
+    """
+
+    def __init__(
+        self, runtime: Any, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], is_part: bool, is_quick: bool
+    ):
+        self.title = f"ONNX Runtime {runtime.__version__}"
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4  # errors are raised
+        if is_part:
+            options.add_session_config_entry("session.force_spinning_stop", "1")
+        if is_quick:
+            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        shared = [tensor.name for tensor in proto.graph.initializer if tensor.name in arrays]
+        self._kept = [arrays[name] for name in shared]
+        try:
+            values = [runtime.OrtValue.ortvalue_from_numpy(array) for array in self._kept]
+            options.add_external_initializers(shared, values)
+            self._session = runtime.InferenceSession(_serialized(proto), options, providers=["CPUExecutionProvider"])
+        except GathernestError:
+            raise
+        except Exception as error:  # ONNX Runtime has errors of its own
+            raise wrap_error(self.title, error) from None
+        stored = {tensor.name for tensor in proto.graph.initializer}
+        self.inputs = tuple(info.name for info in proto.graph.input if info.name not in stored)
+        # The session in C++ takes what `InferenceSession.run` does, which costs 1 µs more.
+        self._run = getattr(self._session, "_sess", self._session).run
+        self._exotic = {
+            info.name: info.type.tensor_type.elem_type
+            for info in (*proto.graph.input, *proto.graph.output)
+            if info.type.tensor_type.elem_type and _is_exotic(info.type.tensor_type.elem_type)
+        }
+        self._runtime, self._outputs = runtime, [info.name for info in proto.graph.output]
+        self.run = self._run_exotic if self._exotic else self._run_plain
+
+    def _run_plain(self, inputs: Values) -> list[Any]:
+        try:
+            return self._run(self._outputs, inputs, None)
+        except Exception as error:
+            raise wrap_error(self.title, error) from None
+
+    def _run_exotic(self, inputs: Values) -> list[Any]:
+        """Run a model with inputs or outputs of element types that NumPy does not have, such as bfloat16."""
+        make = self._runtime.OrtValue
+        try:
+            given = {
+                name: make.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array), self._exotic[name])
+                if name in self._exotic
+                else make.ortvalue_from_numpy(np.ascontiguousarray(array))
+                for name, array in inputs.items()
+            }
+            found = self._session.run_with_ort_values(None, given)
+            return [self._array_of(name, value) for name, value in zip(self._outputs, found, strict=True)]
+        except Exception as error:
+            raise wrap_error(self.title, error) from None
+
+    def _array_of(self, name: str, value: Any) -> np.ndarray:
+        if name not in self._exotic:
+            return value.numpy()
+        dtype, shape = np.dtype(helper.tensor_dtype_to_np_dtype(self._exotic[name])), tuple(value.shape())
+        data = ctypes.string_at(value.data_ptr(), math.prod(shape) * dtype.itemsize)
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+class _ReferenceSession(_Session):
+    """A model in the evaluator that the onnx package has."""
+
+    def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
+        from onnx.reference import ReferenceEvaluator
+
+        self.title = f"onnx.reference {onnx.__version__}"
+        whole = onnx.ModelProto()
+        whole.CopyFrom(proto)
+        for tensor in whole.graph.initializer:
+            if tensor.name in arrays:
+                tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
+        try:
+            self._session = ReferenceEvaluator(whole)
+        except Exception as error:
+            raise wrap_error(self.title, error) from None
+        stored = {tensor.name for tensor in proto.graph.initializer}
+        self.inputs = tuple(info.name for info in proto.graph.input if info.name not in stored)
+        self.run = self._run
+
+    def _run(self, inputs: Values) -> list[Any]:
+        try:
+            found = self._session.run(None, dict(inputs))
+            return list(found)
+        except Exception as error:
+            raise wrap_error(self.title, error) from None
+
+
+def _open_session(
+    proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], *, is_part: bool = False, is_quick: bool = False
+) -> _Session:
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError:
+        return _ReferenceSession(proto, arrays)
+    return _OnnxRuntimeSession(runtime, proto, arrays, is_part, is_quick)
+
+
+def _serialized(proto: onnx.ModelProto) -> bytes:
+    if proto.ByteSize() >= 2**31:
+        raise ModelError(f"the model has {proto.ByteSize()} bytes without its large tensors, and ONNX takes 2**31 - 1")
+    return proto.SerializeToString()
+
+
+def _is_exotic(elem_type: int) -> bool:
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)).kind == "V"
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+# ---- reading ----
+
+
+def open_onnx(source: Any, limits: FileLimits, *, allow_external_data: bool) -> tuple[OnnxModel, str]:
+    """Return an ONNX model in its runtime, and its name; raises as `load` does."""
+    name, folder = "model", None
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        name, folder, source = path.name, path.parent, read_file(path, limits)
+    if isinstance(source, bytes | bytearray | memoryview):
+        limits.check_file("the model", len(source))
+        proto = onnx.ModelProto()
+        try:
+            proto.ParseFromString(bytes(source))
+        except DecodeError as error:
+            raise ModelError(f"{name} is not an ONNX model, or damaged: {error}") from None
+    else:
+        proto = onnx.ModelProto()
+        proto.CopyFrom(source)
+        name = source.graph.name or name
+    if not proto.HasField("graph"):
+        raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
+    try:
+        arrays = _take_tensors(proto, limits, folder, allow_external_data=allow_external_data)
+        return OnnxModel(proto, arrays), name
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{name} is damaged: a string in it is not UTF-8 ({error.reason})") from None
+
+
+def _take_tensors(
+    proto: onnx.ModelProto, limits: FileLimits, folder: Path | None, *, allow_external_data: bool
+) -> dict[str, np.ndarray]:
+    """Return the large tensors of a model, which leave it; read tensors that lie in other files.
+
+    Raises:
+        ModelError: a tensor is over a limit, does not fit its sizes, or lies where it may not be read.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    graph, total = proto.graph, 0
+    others = _tensors([*graph.node, *graph.sparse_initializer, *proto.functions, *proto.training_info])
+    initializers = len(graph.initializer)
+    for number, tensor in enumerate(itertools.chain(graph.initializer, others)):
+        what = f"tensor {tensor.name!r}"
+        dtype = _dtype_of(tensor.data_type, what)
+        size = limits.check_tensor(what, list(tensor.dims), dtype)
+        total += size
+        limits.check_total(total)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor.raw_data = _read_beside(tensor, what, limits, folder, allow_external_data=allow_external_data)
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+        if number < initializers and size >= MIN_SHARED_BYTES and dtype.kind in SHARED_KINDS:
+            arrays[tensor.name] = _array_of(tensor, what, dtype)
+            kept = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+            kept.data_location = onnx.TensorProto.EXTERNAL
+            kept.external_data.add(key="location", value=SHARED_LOCATION)
+            tensor.CopyFrom(kept)
+    return arrays
+
+
+def _array_of(tensor: onnx.TensorProto, what: str, dtype: np.dtype) -> np.ndarray:
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelError(f"{what} of shape {tuple(tensor.dims)} and {dtype} cannot be read: {reason}") from None
+    if array.shape != tuple(tensor.dims) or array.dtype != dtype:
+        raise ModelError(f"{what} of shape {tuple(tensor.dims)} and {dtype} holds {array.dtype} of {array.shape}")
+    return array
+
+
+def _tensors(messages: list[Any]) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors in messages, at any depth."""
+    while messages:
+        message = messages.pop()
+        if isinstance(message, onnx.TensorProto):
+            yield message
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                messages += value if hasattr(value, "__len__") else [value]
+
+
+def _read_beside(
+    tensor: onnx.TensorProto, what: str, limits: FileLimits, folder: Path | None, *, allow_external_data: bool
+) -> bytes:
+    """Return the bytes of a tensor that lies in another file."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise ModelError(
+            f"{what} lies in another file, {location!r}, and this model has no folder; load it by its path, or "
+            "onnx.load it with its data"
+        )
+    if not allow_external_data:
+        raise ModelError(
+            f"{what} lies in another file, {location!r}; allow_external_data=True (--allow-external-data) reads it, "
+            "from the model's own folder only"
+        )
+    if tensor.data_type == onnx.TensorProto.STRING:
+        raise ModelError(f"{what} is of strings, which cannot lie in another file")
+    numbers: dict[str, int | None] = {}
+    for key in ("offset", "length"):
+        text = entries.get(key)
+        if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 19):
+            raise ModelError(f"{what} has {key} {text!r} in its file, which is no number from 0")
+        numbers[key] = None if text is None else int(text)
+    return read_beside(folder, location, what, limits, start=numbers["offset"] or 0, length=numbers["length"])
+
+
+def _dtype_of(data_type: int, what: str) -> np.dtype:
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(data_type))
+    except (KeyError, ValueError, TypeError):
+        raise ModelError(f"{what} has element type {data_type}, which this onnx does not know") from None

@@ -1,0 +1,416 @@
+"""An OpenVINO model in OpenVINO, with its gathers and embedding bags left out where they run here.
+
+Models are untrusted. The `.xml` and the `.bin` are read here, within limits, and OpenVINO opens no file. Its parser of
+XML, pugixml, expands no entities and follows no references, so nothing else needs to check the text.
+
+A cut model is a list of stages, each a copy of the model whose inputs are what earlier stages and gathers give.
+"""
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir.element_types import is_movable
+from ...ir.errors import GathernestError, ModelError
+from ...ir.operator_spec import Gather, GatherElements, GatherMean, GatherNd, GatherReduce, OperatorSpec
+from ...ir.semantics import Bounds, Shape
+from ...kernels.gather import gather, gather_elements, gather_nd
+from ...kernels.host.dependencies import require
+from ...kernels.reduction.gather_reduce import gather_reduce
+from .files import FileLimits, read_beside, read_file
+from .runtime import ModelGather, Run, TensorSpec, Values, place_late, wrap_error
+
+# The runtime's time in nanoseconds: for each index, each byte of a result, each byte of rows that a bag adds.
+INDEX_NS, BYTE_NS, ROW_BYTE_NS = 4.0, 0.1, 0.2
+# The names of element types that NumPy has, as OpenVINO spells them.
+ELEMENT_TYPES = {
+    "boolean": "bool",
+    "string": "object",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+}
+
+
+class OpenVinoModel:
+    """A `Runtime` of an OpenVINO model."""
+
+    def __init__(self, openvino: Any, model: Any, weights: Any = None):
+        # Constants of a model share the memory of its weights, and do not hold it.
+        self._openvino, self._model, self._weights = openvino, model, weights
+        self.title = f"OpenVINO {openvino.__version__.partition('-')[0]}"
+        whole = _Session(openvino, model, self.title)
+        self._parameters = [_name_of(port) for port in model.inputs]
+        self.run: Run = partial(_run_named, whole, self._parameters)
+        self.inputs: Mapping[str, TensorSpec] = {_name_of(port): _spec_of(port) for port in model.inputs}
+        self.optional: frozenset[str] = frozenset()
+        self.outputs = tuple(_name_of(port) for port in model.outputs)
+        self._inputs = {_key(port): name for port, name in zip(model.inputs, self._parameters, strict=True)}
+        self.gathers: Sequence[ModelGather] = tuple(self._find_gathers())
+        self._measured: _Session | None = None
+
+    def _find_gathers(self) -> Iterator[ModelGather]:
+        """Yield the gathers and bags of the main graph; none of a model with variables, or with names that differ."""
+        nodes = self._model.get_ordered_ops()
+        names = {node.get_friendly_name() for node in nodes}
+        if len(names) < len(nodes) or len(self.inputs) < len(self._parameters) or self._model.get_sinks():
+            return
+        for node in nodes:
+            find = _OPERATORS.get(node.get_type_name())
+            found = find(node) if find else None
+            if found is not None:
+                yield found
+
+    def measure(self, inputs: Values) -> Mapping[str, Shape]:
+        """Return the shapes of all operands of the gathers, for these inputs."""
+        wanted = {key: found for found in self.gathers if not found.remark for key in found.operands}
+        shapes = {key: found.tables[key].shape for key, found in wanted.items() if key in found.tables}
+        shapes |= {key: np.shape(inputs[self._inputs[key]]) for key in wanted if key in self._inputs}
+        missing = [key for key in wanted if key not in shapes]
+        if not missing:
+            return shapes
+        if self._measured is None:
+            self._measured = _Session(self._openvino, self._part([], missing, as_shapes=True), self.title)
+        found = self._measured.run([inputs[name] for name in self._parameters])
+        return shapes | {key: tuple(map(int, shape)) for key, shape in zip(missing, found, strict=True)}
+
+    def cut(self, chosen: Sequence[ModelGather]) -> Run:
+        """Return a function that runs the model with the chosen gathers computed here."""
+        sources = [port.get_node().input_value(0) for port in self._model.outputs]
+        if any(port.get_node().get_type_name() in ("Parameter", "Constant") for port in sources):
+            raise ModelError("an output of the model is an input or a constant")
+        outputs = [_key(port) for port in sources]
+        steps: list[tuple[_Session | None, Sequence[str], Sequence[str], list[ModelGather]]] = []
+        levels = place_late(list(self._items(chosen)), outputs)
+        made: dict[str, int] = dict.fromkeys(self._inputs, -1)
+        for level, items in enumerate(levels):
+            gathers = [item for item in items if isinstance(item, ModelGather)]
+            nodes = [item for item in items if not isinstance(item, ModelGather)]
+            reads = dict.fromkeys(key for node in nodes for key in _reads(node))
+            given = [key for key in reads if made.get(key, level) < level]
+            made |= {_key(port): level for node in nodes for port in node.outputs()}
+            made |= {found.result: level for found in gathers}
+            later = {key for others in levels[level + 1 :] for item in others for key in _reads(item)}
+            later |= {key for found in gathers for key in found.operands} | {*outputs}
+            taken = [_key(port) for node in nodes for port in node.outputs() if _key(port) in later]
+            session = _Session(self._openvino, self._part(given, taken), self.title) if taken else None
+            steps.append((session, given, taken, gathers))
+
+        def run(inputs: Values) -> list[Any]:
+            values: dict[str, Any] = {key: inputs[name] for key, name in self._inputs.items()}
+            try:
+                for session, given, taken, gathers in steps:
+                    if session is not None:
+                        values.update(zip(taken, session.run([values[key] for key in given]), strict=True))
+                    for found in gathers:
+                        operands = [found.tables[key] if key in found.tables else values[key] for key in found.operands]
+                        values[found.result] = found.compute(*operands)
+            except GathernestError:  # the runtime says what is wrong, or takes what is not taken here
+                return self.run(inputs)
+            return [values[key] for key in outputs]
+
+        return run
+
+    def _items(self, chosen: Sequence[ModelGather]) -> Iterator[tuple[Sequence[str], Sequence[str], Any]]:
+        """Yield what is read, what is made, and the node or the gather that makes it; constants are in every part."""
+        at = {found.result: found for found in chosen}
+        for node in self._model.get_ordered_ops():
+            if node.get_type_name() in ("Parameter", "Result", "Constant"):
+                continue
+            made = [_key(port) for port in node.outputs()]
+            found = at.get(made[0]) if made else None
+            yield _reads(found or node), made, found or node
+
+    def _part(self, given: Sequence[str], taken: Sequence[str], *, as_shapes: bool = False) -> Any:
+        """Return the model of some values, or of their shapes, from others; from all inputs where none are given."""
+        from openvino import opset8
+
+        model = self._model.clone()
+        nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
+        ports = {_key(port): port for node in nodes.values() for port in node.outputs()}
+        parameters = [] if given or not as_shapes else list(model.get_parameters())
+        for key in given:
+            port = ports[key]
+            if port.get_node().get_type_name() == "Parameter":
+                parameters.append(port.get_node())
+                continue
+            parameter = opset8.parameter(port.get_partial_shape(), port.get_element_type())
+            for target in port.get_target_inputs():
+                target.replace_source_output(parameter.output(0))
+            parameters.append(parameter)
+        results = [opset8.shape_of(ports[key]) if as_shapes else ports[key] for key in taken]
+        try:
+            return self._openvino.Model([opset8.result(value) for value in results], parameters, "part")
+        except RuntimeError as error:
+            raise wrap_error(self.title, error) from None
+
+
+class _Session:
+    """A compiled model: `run` takes a value for each input, and gives the outputs in order. Each thread has a request.
+
+    A request may be used by one thread at a time only.
+    """
+
+    def __init__(self, openvino: Any, model: Any, title: str):
+        self._title, self._local = title, threading.local()
+        try:
+            self._compiled = openvino.Core().compile_model(model, "CPU")
+        except RuntimeError as error:
+            raise wrap_error(title, error) from None
+        self._outputs = range(len(self._compiled.outputs))
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Run the model; raises ModelError with the runtime's message."""
+        request = getattr(self._local, "request", None)
+        try:
+            if request is None:
+                request = self._local.request = self._compiled.create_infer_request()
+            found = request.infer(values, share_inputs=True)
+            return [found[place] for place in self._outputs]
+        except Exception as error:
+            raise wrap_error(self._title, error) from None
+
+
+def _run_named(session: _Session, names: Sequence[str], inputs: Values) -> list[Any]:
+    return session.run([inputs[name] for name in names])
+
+
+def _key(port: Any) -> str:
+    """Return a name of a value, which copies of the model have as well."""
+    place = port.get_index()
+    name = port.get_node().get_friendly_name()
+    return f"{name}:{place}" if place else name
+
+
+def _reads(item: Any) -> Sequence[str]:
+    """Return the names of the values that a node or a gather reads."""
+    if isinstance(item, ModelGather):
+        return item.operands
+    return [_key(port) for port in item.input_values() if port.get_node().get_type_name() != "Constant"]
+
+
+def _name_of(port: Any) -> str:
+    """Return the name of an input or an output: one of its tensor's, or that of its node."""
+    return min(port.get_names(), default=port.get_node().get_friendly_name())
+
+
+def _spec_of(port: Any) -> TensorSpec:
+    kind = port.get_element_type().get_type_name()
+    shape = port.get_partial_shape()
+    sizes = None if shape.rank.is_dynamic else tuple(None if dim.is_dynamic else dim.get_length() for dim in shape)
+    if kind not in ELEMENT_TYPES:
+        return TensorSpec(None, None, kind)
+    return TensorSpec(sizes, np.dtype(ELEMENT_TYPES[kind]))
+
+
+# ---- gathers ----
+
+
+def _constant_of(port: Any) -> np.ndarray | None:
+    """Return a constant of the model, which shares its memory; None where the value is none."""
+    node = port.get_node()
+    if node.get_type_name() != "Constant" or _spec_of(port).dtype is None:
+        return None
+    array = node.get_data() if port.get_element_type().get_type_name() == "string" else node.data
+    array.flags.writeable = False
+    return array
+
+
+def _behind(port: Any, kinds: str) -> Any:
+    """Return the value behind conversions between integers, or from narrow to wide numbers where `kinds` has f."""
+    while port.get_node().get_type_name() == "Convert":
+        source = port.get_node().input_value(0)
+        before, after = _spec_of(source).dtype, _spec_of(port).dtype
+        if before is None or after is None or before.kind not in kinds or after.kind not in kinds:
+            break
+        if "f" in kinds and not (
+            np.can_cast(before, after, "safe") and source.get_node().get_type_name() == "Constant"
+        ):
+            break
+        port = source
+    return port
+
+
+def _gather_of(
+    node: Any, operator: OperatorSpec, compute: Callable[..., np.ndarray], *, is_reversed: bool = True
+) -> ModelGather | None:
+    """Return a gather; of a constant that is widened, that of the narrow one."""
+    table, indices = _behind(node.input_value(0), "fiu"), _behind(node.input_value(1), "iu")
+    specs = _spec_of(table), _spec_of(indices)
+    dtype, result = specs[0].dtype, _spec_of(node.output(0))
+    if dtype is None or not is_movable(dtype) or dtype.hasobject or specs[1].dtype is None or result.dtype is None:
+        return None
+    run = partial(_compute, compute, dtype=result.dtype, is_reversed=is_reversed)
+    remark = ""
+    if _constant_of(indices) is not None and result.shape is not None and math.prod(_known(specs[1])) == 1:
+        remark = "one constant index selects a slice, which the runtime copies as fast"
+    return _found(node, node.get_type_name(), [table, indices], operator, run, _predict_ns, remark)
+
+
+def _known(spec: TensorSpec) -> list[int]:
+    return [size if isinstance(size, int) else 2 for size in spec.shape or ()]
+
+
+def _compute(
+    function: Callable[..., np.ndarray], table: np.ndarray, indices: np.ndarray, *, dtype: np.dtype, is_reversed: bool
+) -> np.ndarray:
+    """Gather rows. OpenVINO narrows indices to 32 bits; what it does with those outside it does itself."""
+    indices = indices.astype(np.int32, copy=False)
+    if not is_reversed and indices.size and indices.min() < 0:
+        raise ModelError("a negative index is read by the runtime")
+    return function(np.asarray(table), indices).astype(dtype, copy=False)
+
+
+def _find_gather(node: Any) -> ModelGather | None:
+    axis = _constant_of(node.input_value(2))
+    if axis is None or axis.size != 1:
+        return None
+    version = node.get_type_info().version_id
+    batch_dims = 0 if version == "opset1" else node.get_attributes()["batch_dims"]
+    options = {"axis": int(axis.reshape(())), "batch_dims": batch_dims}
+    operator = Gather(options["axis"], batch_dims)
+    return _gather_of(node, operator, partial(gather, **options), is_reversed=version == "opset8")
+
+
+def _find_elements(node: Any) -> ModelGather | None:
+    axis = node.get_attributes()["axis"]
+    return _gather_of(node, GatherElements(axis), partial(gather_elements, axis=axis), is_reversed=False)
+
+
+def _find_nd(node: Any) -> ModelGather | None:
+    batch_dims = node.get_attributes()["batch_dims"]
+    if batch_dims > 1 and node.get_type_info().version_id == "opset5":
+        return None  # version 5 makes one dimension of its batch dimensions
+    return _gather_of(node, GatherNd(batch_dims), partial(gather_nd, batch_dims=batch_dims), is_reversed=False)
+
+
+# ---- bags ----
+
+
+def _find_bag(node: Any) -> ModelGather | None:
+    """Return the bags of an EmbeddingBagOffsets, EmbeddingBagPacked or EmbeddingSegments of any version."""
+    kind = node.get_type_name()
+    ports, form = node.input_values(), kind.removesuffix("Sum")
+    reduce = node.get_attributes().get("reduction", "sum")
+    count = {"EmbeddingBagOffsets": 3, "EmbeddingBagPacked": 2, "EmbeddingSegments": 4}[form]
+    operands, others = ports[:count], ports[count:]
+    if form != "EmbeddingBagPacked" and others:
+        default = _constant_of(others[0])
+        if default is None or default.tolist() not in (-1, [-1]):
+            return None  # an empty bag is a row of the table
+        others = others[1:]
+    operands = [_behind(operands[0], "fiu"), *(_behind(port, "iu") for port in operands[1:]), *others]
+    dtypes = {_spec_of(port).dtype for port in (operands[0], node.output(0), *others)}
+    if dtypes != {np.dtype(np.float32)} or reduce not in ("sum", "mean"):
+        return None
+    run = partial(_compute_bag, form=form, reduce=reduce)
+    operator = GatherMean() if reduce == "mean" else GatherReduce()
+    return _found(node, kind, operands, operator, run, _predict_bag_ns)
+
+
+def _compute_bag(table: np.ndarray, indices: np.ndarray, *others: np.ndarray, form: str, reduce: Any) -> np.ndarray:
+    """Reduce the rows of bags in their order, as OpenVINO does."""
+    if indices.size and (indices.min() < 0 or indices.max() >= len(table)):
+        raise ModelError("an index outside of the table is read by the runtime")
+    indices = indices.astype(np.int32, copy=False)
+    if form == "EmbeddingBagPacked":
+        return gather_reduce(table, indices, reduce=reduce, weights=others[0] if others else None)
+    if form == "EmbeddingBagOffsets":
+        offsets, *others = others  # type: ignore[assignment]
+        if not len(offsets) or offsets[0] != 0:
+            raise ModelError("rows before the first bag are read by the runtime")
+        weights = others[0] if others else None
+        return gather_reduce(table, indices, offsets.astype(np.int64), reduce=reduce, weights=weights)
+    segments, count, *others = others  # type: ignore[assignment]
+    bags = int(count.reshape(()))
+    if segments.size and (segments[0] < 0 or segments[-1] >= bags or (np.diff(segments.astype(np.int64)) < 0).any()):
+        raise ModelError("segments that are not in order are read by the runtime")
+    lengths = np.bincount(segments.astype(np.int64), minlength=bags)
+    return gather_reduce(table, indices, lengths=lengths, reduce=reduce, weights=others[0] if others else None)
+
+
+_OPERATORS: dict[str, Callable[[Any], ModelGather | None]] = {
+    "Gather": _find_gather,
+    "GatherElements": _find_elements,
+    "GatherND": _find_nd,
+    "EmbeddingBagOffsetsSum": _find_bag,
+    "EmbeddingBagOffsets": _find_bag,
+    "EmbeddingBagPackedSum": _find_bag,
+    "EmbeddingBagPacked": _find_bag,
+    "EmbeddingSegmentsSum": _find_bag,
+}
+
+
+def _found(
+    node: Any,
+    kind: str,
+    operands: Sequence[Any],
+    operator: OperatorSpec,
+    compute: Callable[..., np.ndarray],
+    predict: Callable[[ModelGather, Mapping[str, Shape]], float],
+    remark: str = "",
+) -> ModelGather:
+    keys = [_key(port) for port in operands]
+    constants = {key: _constant_of(port) for key, port in zip(keys, operands, strict=True)}
+    return ModelGather(
+        node.get_friendly_name(),
+        f"{kind}-{node.get_type_info().version_id.removeprefix('opset')}",
+        tuple(keys),
+        _key(node.output(0)),
+        operator,
+        Bounds.ZERO if kind == "Gather" and node.get_type_info().version_id == "opset8" else Bounds.ERROR,
+        compute,
+        {key: array for key, array in constants.items() if array is not None},
+        {key: _spec_of(port) for key, port in zip(keys, operands, strict=True)},
+        predict,
+        remark=remark,
+    )
+
+
+def _predict_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
+    """Return the runtime's time for a gather, in nanoseconds."""
+    problem = found.problem(shapes, 1)
+    result = math.prod(problem.slices.shape) * problem.table.dtype.itemsize
+    return math.prod(problem.indices.shape) * INDEX_NS + result * BYTE_NS
+
+
+def _predict_bag_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
+    table, indices = (shapes[name] for name in found.operands[:2])
+    return math.prod(indices) * math.prod(table[1:]) * 4 * ROW_BYTE_NS
+
+
+# ---- reading ----
+
+
+def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
+    """Return an OpenVINO model in OpenVINO, and its name; raises as `load` does."""
+    require("openvino")
+    import openvino
+
+    if not isinstance(source, str | os.PathLike):
+        return OpenVinoModel(openvino, source.clone(), source), source.get_friendly_name()
+    path = Path(source)
+    text = read_file(path, limits)
+    if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"<?xml", b"<net")):
+        raise ModelError(f"{path} is no XML; name the .xml of an OpenVINO IR")
+    weights_path = path.with_suffix(".bin")
+    weights = b""
+    if os.path.lexists(weights_path):
+        weights = read_beside(path.parent, weights_path.name, f"the weights of {path.name}", limits)
+    memory = np.frombuffer(bytearray(weights or b"\0"), np.uint8)
+    try:
+        model = openvino.Core().read_model(text, openvino.Tensor(memory, shared_memory=True))
+    except RuntimeError as error:
+        raise wrap_error(f"OpenVINO {openvino.__version__.partition('-')[0]}", error) from None
+    total = 0
+    for node in model.get_ops():
+        if node.get_type_name() == "Constant" and (dtype := _spec_of(node.output(0)).dtype) is not None:
+            total += limits.check_tensor(f"constant {node.get_friendly_name()!r}", list(node.shape), dtype)
+            limits.check_total(total)
+    return OpenVinoModel(openvino, model, memory), path.name

@@ -1,1 +1,0 @@
-"""Models from ONNX and OpenVINO files, as modules of the `gather` and `graph` dialects."""

@@ -1,1 +1,0 @@
-"""What `gathernest.load` reads, and the arrays that a model is called with."""

@@ -1,1 +1,0 @@
-"""Splitting an ONNX model: gathers of large tables run here, and the rest in ONNX Runtime."""

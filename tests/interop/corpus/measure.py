@@ -1,0 +1,119 @@
+"""Time models of the corpus beside their runtime alone: `python tests/interop/corpus/measure.py FOLDER [NAME ...]`.
+
+    --exporter script|dynamo|openvino   which exports to measure (default: script)
+    --scales 1 16 512                   the batches, as multiples of 4
+    --json FILE                         write the rows there, too
+
+The models are written into FOLDER first, with tables of 100,000 rows. Each is called until it has decided where its
+gathers run, and its bytes are compared. Then both ways take turns in one process. A turn is a call that is not timed,
+since caches hold the other way's data, and three that are. A ratio is the runtime's median over ours: above 1, ours is
+faster. Needs torch and what `write.py` needs.
+"""
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import write
+from torch_models import CASES
+
+import gathernest as gn
+
+BATCH, ROWS = 4, 100_000
+CALLS, TURNS, BUDGET_S = 3, 9, 4.0
+# One export of each kind of model.
+NAMES = (
+    *("bert", "roberta", "gpt_cache", "rope", "relative_bias", "tied_norm", "last_state"),
+    *("dlrm_sum", "dlrm_mean", "dlrm_even_sum", "rows_then_sum", "hash_embedding", "two_towers", "columns"),
+    *("quantised_rows", "half_table", "graph_convolution", "graph_attention", "beam_step", "experts", "sorted"),
+)
+
+
+def open_runtime(path: Path) -> Callable[[dict[str, np.ndarray]], list[Any]]:
+    """Return a function that runs a model in its own runtime, as its documentation says."""
+    if path.suffix == ".xml":
+        import openvino
+
+        request = openvino.Core().compile_model(str(path), "CPU").create_infer_request()
+
+        def run(inputs: dict[str, np.ndarray]) -> list[Any]:
+            found = request.infer(list(inputs.values()), share_inputs=True)
+            return [found[place] for place in range(len(request.model_outputs))]
+
+        return run
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs)
+
+
+def measure(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the medians of both ways in microseconds, their ratio, and how many gathers run here."""
+    model, theirs = gn.load(path), open_runtime(path)
+    wanted = theirs(inputs)
+    end = time.perf_counter() + BUDGET_S
+    found = model.run(inputs)
+    while model.plan.is_trial and time.perf_counter() < end:
+        found = model.run(inputs)
+    has_same_bytes = [ours.tobytes() for ours in found.values()] == [array.tobytes() for array in wanted]
+    ways, times = (lambda: model.run(inputs), lambda: theirs(inputs)), ([], [])
+    end = time.perf_counter() + BUDGET_S
+    for turn in range(TURNS):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            ways[place]()
+            for _ in range(CALLS):
+                start = time.perf_counter_ns()
+                ways[place]()
+                times[place].append((time.perf_counter_ns() - start) / 1e3)
+        if time.perf_counter() > end:
+            break
+    ours_us, theirs_us = map(statistics.median, times)
+    here = sum(entry.is_here for entry in model.plan)
+    return {
+        "ours_us": ours_us,
+        "runtime_us": theirs_us,
+        "ratio": theirs_us / ours_us,
+        "here": here,
+        "is_trial": model.plan.is_trial,
+        "same_bytes": has_same_bytes,
+    }
+
+
+def main() -> None:
+    """Print a row for each model, and the geometric mean of each scale."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--exporter", choices=write.EXPORTERS, default="script")
+    parser.add_argument("--scales", type=int, nargs="+", default=(1, 16, 512))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    rows = []
+    for file, reason in write.write(options.folder, options.names, [options.exporter], ROWS):
+        if reason:
+            print(f"{file}: not exported: {reason}")
+            continue
+        name = file.partition(".")[0]
+        for scale in options.scales:
+            inputs = CASES[name].inputs(np.random.default_rng(0), BATCH * scale, ROWS)
+            row = {"model": file, "scale": scale, **measure(options.folder / file, inputs)}
+            rows.append(row)
+            text = f"{row['ours_us']:>12,.1f}{row['runtime_us']:>12,.1f}{row['ratio']:>8.2f}{row['here']:>4} here"
+            remarks = ("" if row["same_bytes"] else "  OTHER BYTES") + ("  in trial" if row["is_trial"] else "")
+            print(f"{file:<30}{scale:>5}{text}{remarks}", flush=True)
+    for scale in options.scales:
+        ratios = [row["ratio"] for row in rows if row["scale"] == scale]
+        print(f"scale {scale}: geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,442 @@
+"""`gn.load`: every model runs as in its runtime, and its gathers run here where that pays."""
+
+import dataclasses
+import sys
+import threading
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import gathernest as gn
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
+# An embedding bag as torch.onnx.export(dynamo=False) writes it; OP is a reduction.
+SCRIPT_BAG = """
+one (int64[n] idx, int64[b] offsets, float[n] weights) => (float[b, 8] bags)
+<float[50, 8] table>
+{
+  true = Constant <value = bool {1}> ()
+  zero = Constant <value = int64[1] {0}> ()
+  first = Constant <value = int64[1] {1}> ()
+  many = Constant <value = int64[1] {9223372036854775807}> ()
+  size = Shape (idx)
+  starts = Concat <axis = 0> (offsets, size)
+  ends = Slice (starts, first, many, zero, first)
+  vector = Shape (ends)
+  place = Constant <value = int64 {0}> ()
+  count = Gather <axis = 0> (vector, place)
+  bags = Loop (count, true) <body = body (int64 i, bool c) => (bool going, float[q] row) {
+    start = Gather <axis = 0> (starts, i)
+    end = Gather <axis = 0> (ends, i)
+    axis = Constant <value = int64[1] {0}> ()
+    from = Unsqueeze (start, axis)
+    to = Unsqueeze (end, axis)
+    part = Slice (idx, from, to, axis)
+    rows = Gather <axis = 0> (table, part)
+    FACTORS
+    row = OP <keepdims = 0> (products, axis)
+    going = Cast <to = 9> (true)
+  }>
+}
+"""
+WEIGHTED = """column_at = Constant <value = int64[1] {1}> ()
+    parts = Slice (weights, from, to, axis)
+    column = Unsqueeze (parts, column_at)
+    products = Mul (rows, column)"""
+# The same as torch.onnx.export(dynamo=True) writes it: all rows first, and a sequence of bags.
+DYNAMO_BAG = """
+one (int64[n] idx, int64[b] offsets, float[n] weights) => (float[m, 8] bags)
+<float[50, 8] table, int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64[1] axis = {0}, int64[1] flat = {-1},
+ int64[1] column_at = {1}>
+{
+  rows = Gather (table, idx)
+  column = Unsqueeze (weights, column_at)
+  products = Mul (rows, column)
+  size = Shape (idx)
+  count = Size (offsets)
+  all = Concat <axis = 0> (offsets, size)
+  empty = SequenceEmpty ()
+  begins = Less (zero, count)
+  last, seq = Loop ("", begins, zero, empty) <body = body (int64 n, bool c, int64 i, s) => (bool going, int64 j, t) {
+    at = Reshape (i, flat)
+    one_like = CastLike (one, at)
+    next = Add (at, one_like)
+    start = Slice (all, at, next)
+    two_like = CastLike (two, at)
+    behind = Add (at, two_like)
+    end = Slice (all, next, behind)
+    none = Equal (start, end)
+    row = If (none) <then_branch = a () => (float[1, 8] zeros) <float[1, 8] zeros = {0,0,0,0,0,0,0,0}> {},
+                     else_branch = b () => (float[1, 8] found) {
+      part = Slice (products, start, end)
+      found = OP (part, axis)
+    }>
+    t = SequenceInsert (s, row)
+    one_again = CastLike (one, i)
+    j = Add (i, one_again)
+    going = Less (j, count)
+  }>
+  bags = ConcatFromSequence <axis = 0> (seq)
+}
+"""
+
+
+def parse(text, **tensors):
+    """Return the model of a text, with tensors in the place of initializers that have no values."""
+    model = onnx.parser.parse_model(HEAD + text)
+    for tensor in [tensor for tensor in model.graph.initializer if tensor.name in tensors]:
+        model.graph.initializer.remove(tensor)
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in tensors.items())
+    return model
+
+
+def same_bytes(ours, theirs):
+    if isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(same_bytes, ours, theirs))
+    if theirs.dtype.hasobject:
+        return ours.tolist() == theirs.tolist()
+    return (ours.shape, ours.dtype, ours.tobytes()) == (theirs.shape, theirs.dtype, theirs.tobytes())
+
+
+def check_gathers(model, inputs, *kinds):
+    """Check which gathers a model has that can run here, and that running them here gives the bytes of the runtime."""
+    loaded = gn.load(model)
+    runtime = loaded.runtime
+    movable = [found for found in runtime.gathers if not found.remark]
+    assert [found.kind for found in movable] == list(kinds)
+    wanted = runtime.run(inputs)
+    for chosen in [movable, *[[one] for one in movable]]:
+        ran = []
+        counted = [counting(found, ran) for found in chosen]
+        assert all(map(same_bytes, runtime.cut(counted)(inputs), wanted))
+        assert ran
+    assert all(map(same_bytes, loaded.run(inputs).values(), wanted))
+    return loaded
+
+
+def counting(found, ran):
+    """Return a gather that says when it has run here to its end."""
+
+    def compute(*operands):
+        result = found.compute(*operands)
+        ran.append(found.node)
+        return result
+
+    return dataclasses.replace(found, compute=compute)
+
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.standard_normal((50, 8)).astype(np.float32)
+LOOKUP = """
+lookup (int64[batch, 3] tokens) => (float[batch, 3, 2] picked)
+<float[4, 2] table = {0, 1, 10, 11, 20, 21, 30, 31}, int64[2] columns = {-1, 0}>
+{
+  rows = Gather (table, tokens)
+  picked = Gather <axis = 2> (rows, columns)
+}
+"""
+
+
+@pytest.fixture(params=["onnxruntime", "onnx.reference"])
+def runtime(request, monkeypatch):
+    if request.param == "onnx.reference":
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    else:
+        pytest.importorskip("onnxruntime")
+    return request.param
+
+
+@pytest.fixture
+def onnxruntime():
+    return pytest.importorskip("onnxruntime")
+
+
+def test_model_runs_by_position_by_name_and_from_bytes_and_files(runtime, tmp_path):
+    proto, tokens = parse(LOOKUP), np.array([[0, 3, -1]])
+    path = tmp_path / "lookup.onnx"
+    onnx.save(proto, path)
+    for source in (proto, proto.SerializeToString(), path, str(path)):
+        model = gn.load(source)
+        for outputs in (model(tokens), model(tokens=tokens), model.run({"tokens": [[0, 3, -1]]})):
+            assert outputs["picked"].tolist() == [[[1, 0], [31, 30], [31, 30]]]
+    assert repr(model) == "<gathernest model lookup.onnx: (tokens: i64[batch, 3]) -> (picked)>"
+    assert runtime.replace("onnxruntime", "ONNX Runtime") in model.plan.runtime
+
+
+def test_plan_says_of_each_gather_where_it_runs_and_why(runtime):
+    model = gn.load(parse(LOOKUP))
+    assert [(entry.node, entry.kind, entry.is_here) for entry in model.plan] == [
+        ("rows", "Gather", False),
+        ("picked", "Gather", False),
+    ]
+    assert "is decided when the model runs" in str(model.plan)
+    model(np.array([[0, 3, -1]]))
+    lines = str(model.plan).splitlines()
+    assert lines[0].endswith("runs the model; 0 of 2 gathers run here")
+    assert lines[1:3] == [
+        "rows: Gather of table (4, 2) by tokens (1, 3)",
+        "  runtime: too small to be worth another call of the runtime",
+    ]
+    assert max(map(len, lines)) <= 80
+
+
+def test_gathers_are_problems_that_compile():
+    model = gn.load(parse(LOOKUP))
+    assert [str(problem.table) for problem in model.gathers(5).values()] == ["4x2xf32", "5x3x2xf32"]
+    assert model.gather("rows", 7).indices.shape == (7, 3)
+    with pytest.raises(gn.ModelError, match="has no gather 'row'; it has rows, picked; did you mean 'rows'"):
+        model.gather("row")
+
+
+GATHERS = {
+    "rows": ("float[50, 8] x, int64[n, 3] i", "y = Gather (x, i)", "Gather"),
+    "columns": ("float[50, 8] x, int32[n, 3] i", "y = Gather <axis = 1> (x, i)", "Gather"),
+    "elements": ("float[50, 8] x, int64[50, n] i", "y = GatherElements <axis = 1> (x, i)", "GatherElements"),
+    "tuples": ("float[50, 8] x, int64[n, 2] i", "y = GatherND (x, i)", "GatherND"),
+    "computed": ("float[50, 8] x, int64[n] i", "t = MatMul (x, x8) y = Gather (t, i)", "Gather"),
+    "cast": ("float16[50, 8] x, int64[n] i", "t = Cast <to = 1> (x) y = Gather (t, i)", "Gather before Cast"),
+    "scaled": (
+        "int8[50, 8] x, int64[n] i",
+        "t = DequantizeLinear (x, s) y = Gather (t, i)",
+        "Gather before DequantizeLinear",
+    ),
+    "scaled columns": (
+        "uint8[50, 8] x, int64[n, 2] i",
+        "t = DequantizeLinear <axis = 1> (x, s8, z8) u = Mul (t, s) y = Gather (u, i)",
+        "Gather before DequantizeLinear Mul",
+    ),
+    "scaled rows": (
+        "int8[50, 8] x, int64[n, 2] i",
+        "t = DequantizeLinear <axis = 0> (x, s50) y = Gather (t, i)",
+        "Gather before DequantizeLinear",
+    ),
+    "scaled elements": (
+        "int8[50, 8] x, int64[50, n] i",
+        "t = DequantizeLinear (x, s) y = GatherElements <axis = 1> (t, i)",
+        "GatherElements before DequantizeLinear",
+    ),
+}
+CONSTANTS = {
+    "x8": RNG.standard_normal((8, 8)).astype(np.float32),
+    "s": np.float32(0.37),
+    "s8": RNG.random(8, np.float32) + 0.1,
+    "s50": RNG.random(50, np.float32) + 0.1,
+    "z8": RNG.integers(0, 9, 8).astype(np.uint8),
+}
+
+
+def gather_case(name, is_constant):
+    declared, body, kind = GATHERS[name]
+    table, indices = declared.split(", ", 1)[0], declared[declared.index("int", 10) :]
+    table = declared[: declared.index("]") + 1] + " x"
+    dtype = {"float": np.float32, "float16": np.float16, "int8": np.int8, "uint8": np.uint8}[table.partition("[")[0]]
+    shapes = [text.replace("n", "6") for text in indices[indices.index("[") + 1 : indices.index("]")].split(", ")]
+    index_dtype = indices.partition("[")[0]
+    inputs = {"i": RNG.integers(-8, 8, [int(size) for size in shapes]).astype(index_dtype)}
+    arrays = {key: array for key, array in CONSTANTS.items() if f" {key}" in body}
+    x = (RNG.standard_normal((50, 8)) * 9).astype(dtype) if dtype in (np.float32, np.float16) else None
+    x = RNG.integers(0, 100, (50, 8)).astype(dtype) if x is None else x
+    arrays |= {"x": x} if is_constant else {}
+    inputs |= {} if is_constant else {"x": x}
+    kinds = {np.dtype("float32"): "float", np.dtype("uint8"): "uint8", np.dtype("int8"): "int8"}
+    kinds |= {np.dtype("float16"): "float16"}
+    listed = ", ".join(
+        f"{kinds[np.asarray(a).dtype]}{list(np.shape(a)) if np.ndim(a) else ''} {key}" for key, a in arrays.items()
+    )
+    given = indices if is_constant else f"{table}, {indices}"
+    text = f"one ({given}) => (float[N] y) <{listed}> {{ {body} }}"
+    model = parse(text, **arrays)
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    return model, inputs, kind
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("name", GATHERS)
+def test_gather_of_any_table_runs_here_with_the_bytes_of_the_runtime(runtime, name, is_constant):
+    model, inputs, kind = gather_case(name, is_constant)
+    check_gathers(model, inputs, kind)
+
+
+BAG_INPUTS = {
+    "idx": RNG.integers(-50, 50, 20),
+    "offsets": np.array([0, 3, 9, 15]),
+    "weights": RNG.random(20, np.float32),
+}
+EVEN = {**BAG_INPUTS, "offsets": np.array([0, 5, 10, 15])}
+EMPTY = {**BAG_INPUTS, "offsets": np.array([0, 0, 9, 20])}
+
+
+@pytest.mark.parametrize("inputs", [BAG_INPUTS, EVEN, EMPTY], ids=["uneven", "even", "empty"])
+@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize("factors", ["", WEIGHTED])
+def test_loop_of_the_script_exporter_is_an_embedding_bag(runtime, inputs, reduce, factors):
+    text = SCRIPT_BAG.replace("FACTORS", factors or "products = Identity (rows)").replace("OP", reduce)
+    is_bag = not factors or reduce == "ReduceSum"
+    if is_bag:
+        check_gathers(parse(text, table=TABLE), inputs, "embedding bag (Loop)")
+
+
+@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
+def test_loop_over_a_sequence_of_the_dynamo_exporter_is_an_embedding_bag(runtime, reduce):
+    text = DYNAMO_BAG.replace("OP", reduce)
+    inputs = {**BAG_INPUTS, "weights": np.ones(20, np.float32)}
+    check_gathers(parse(text, table=TABLE), inputs, "Gather", "embedding bag (Loop)")
+
+
+REDUCED = {
+    "sum": "rows = Gather (table, idx) y = ReduceSum <keepdims = 0> (rows, one1)",
+    "mean": "rows = Gather (table, idx) y = ReduceMean (rows, one1)",
+    "products": "rows = Gather (table, idx) some = Mul (rows, column) y = ReduceSum <keepdims = 0> (some, one1)",
+    "left out": "rows = Gather (table, idx) some = Where (mask, zero, rows) y = ReduceMean <keepdims = 0> (some, one1)",
+}
+
+
+@pytest.mark.parametrize("bag", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize("name", REDUCED)
+def test_sum_or_mean_of_gathered_rows_is_one_bag_with_the_bytes_of_the_runtime(runtime, name, bag):
+    text = f"""one (int64[b, n] idx, float[b, n, 1] column, bool[b, n, 1] mask) => (float[N] y)
+        <float[50, 8] table, int64[1] one1 = {{1}}, float zero = {{0}}> {{ {REDUCED[name]} }}"""
+    model = parse(text, table=TABLE)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    inputs = {
+        "idx": RNG.integers(-50, 50, (33, bag)),
+        "column": RNG.random((33, bag, 1), np.float32),
+        "mask": RNG.random((33, bag, 1)) < 0.4,
+    }
+    check_gathers(model, inputs, f"Reduce{'Sum' if name in ('sum', 'products') else 'Mean'} of Gather")
+
+
+def test_gathers_that_depend_on_one_another_run_in_turn(runtime):
+    text = """one (int64[n] a, float[n, 8] x) => (float[n, 8] y, int64[n] b)
+        <float[50, 8] table, int64[50] next>
+        { b = Gather (next, a) c = Add (b, b) d = Sub (c, b) e = Gather (table, d) y = Add (e, x) }"""
+    model = parse(text, table=TABLE, next=RNG.permutation(50))
+    inputs = {"a": RNG.integers(0, 50, 9), "x": RNG.standard_normal((9, 8)).astype(np.float32)}
+    check_gathers(model, inputs, "Gather", "Gather")
+
+
+def test_local_functions_are_read_and_bodies_stay_in_the_runtime(runtime):
+    text = """one (int64[n] i, bool c) => (float[n, 8] y) <float[50, 8] table> {
+      rows = local.look_up (table, i)
+      y = If (c) <then_branch = a () => (float[n, 8] p) { p = Gather (table, i) },
+                  else_branch = b () => (float[n, 8] q) { q = Add (rows, rows) }>
+    }
+    <domain: "local", opset_import: ["": 21]> look_up (t, k) => (r) { r = Gather (t, k) }"""
+    model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21, "local": 1]>\n' + text)
+    del model.graph.initializer[:]
+    model.graph.initializer.append(numpy_helper.from_array(TABLE, "table"))
+    for is_then in (True, False):
+        check_gathers(model, {"i": RNG.integers(0, 50, 9), "c": np.array(is_then)}, "Gather")
+
+
+def test_inputs_and_outputs_are_those_of_the_runtime(onnxruntime):
+    text = """one (string[n] words, int64[n] i, float[2] scale) => (string[n] picked, float[2] twice, float[2] twice)
+        <float[2] scale = {3, 4}> { picked = Gather (words, i) twice = Add (scale, scale) }"""
+    proto = parse(text)
+    proto.ir_version = 10
+    model = gn.load(proto)
+    assert [*model.inputs] == ["words", "i"]
+    assert str(model.inputs["words"]) == "str[n]"
+    words = np.array(["a", "bc", ""])
+    outputs = model(words=words, i=np.array([2, 1, 0]))
+    assert outputs["picked"].tolist() == ["", "bc", "a"]
+    assert outputs["twice"].tolist() == [6, 8]
+    assert model(words, [0], scale=np.float32([1, 2]))["twice"].tolist() == [2, 4]
+    # Sizes of one name may differ: the runtime does not compare them.
+    assert model(words, np.array([0, 1, 2, 2]))["picked"].tolist() == ["a", "bc", "", ""]
+
+
+def test_elements_that_numpy_does_not_have_and_other_byte_orders_are_taken(onnxruntime):
+    proto = parse("one (bfloat16[n] x, float[n] z) => (bfloat16[n] y, float[n] w) { y = Identity (x) w = Neg (z) }")
+    x, z = np.arange(4).astype(ml_dtypes.bfloat16), np.arange(4, dtype=">f4")
+    outputs = gn.load(proto)(x, z)
+    assert outputs["y"].dtype == ml_dtypes.bfloat16
+    assert outputs["y"].tolist() == [0, 1, 2, 3]
+    assert outputs["w"].tolist() == [0, -1, -2, -3]
+    assert outputs["w"].dtype == np.float32
+
+
+def test_sequences_are_taken_and_given(runtime):
+    proto = parse("one (float[n] x) => (seq(float[n]) y) { y = SequenceConstruct (x, x) }")
+    assert [array.tolist() for array in gn.load(proto)(np.float32([1, 2]))["y"]] == [[1, 2], [1, 2]]
+
+
+def test_dequantized_table_is_read_by_rows_after_a_trial(onnxruntime):
+    text = """one (int64[n] i) => (float[n, 64] y) <int8[200000, 64] table, float s = {0.5}>
+        { t = DequantizeLinear (table, s) y = Gather (t, i) }"""
+    table = RNG.integers(-99, 99, (200000, 64)).astype(np.int8)
+    model = gn.load(parse(text, table=table))
+    i = np.array([7, -1, 3])
+    for _ in range(20_000):
+        assert np.array_equal(model(i)["y"], table[i] * np.float32(0.5))
+        if model.plan.entries[0].is_here:
+            break
+    (entry,) = model.plan
+    assert entry.is_here
+    assert "µs a call with the gathers here" in entry.reason
+
+
+def test_threads_may_call_one_model(onnxruntime):
+    model = gn.load(gather_case("rows", is_constant=True)[0])
+    wrong = []
+
+    def call(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            i = rng.integers(-50, 50, (int(rng.integers(1, 200)), 3))
+            x = next(iter(model.runtime.gathers[0].tables.values()))
+            wrong.extend([] if np.array_equal(model(i=i)["y"], x[i]) else [i])
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_random_operators_are_left_to_the_runtime(onnxruntime):
+    text = "one (int64[n] i) => (float[n, 8] y) <float[50, 8] table> { x = RandomNormalLike (table) y = Gather (x, i) }"
+    model = gn.load(parse(text, table=TABLE))
+    assert model(RNG.integers(0, 50, 100_000))["y"].shape == (100_000, 8)
+
+
+WRONG_CALLS = {
+    "no input": (lambda model: model(), "input 'tokens' is missing; it is i64[batch, 3]"),
+    "two": (lambda model: model([[0, 0, 0]], 1), "the model has 1 inputs, tokens; got 2"),
+    "twice": (
+        lambda model: model([[0, 0, 0]], tokens=1),
+        "input 'tokens' is given by position and by name; give it once",
+    ),
+    "other name": (lambda model: model(token=1), "no input 'token'; it has tokens; did you mean 'tokens'?"),
+    "no mapping": (lambda model: model.run([1]), "inputs are a dict of arrays by name, as {'name': array}, got list"),
+    "outside": (lambda model: model(np.array([[0, 4, 0]])), "does not run the model: "),
+    "dtype": (lambda model: model(np.float32([[0, 1, 0]])), "does not run the model: "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CALLS)
+def test_wrong_call_is_one_model_error(onnxruntime, name):
+    call, message = WRONG_CALLS[name]
+    model = gn.load(parse(LOOKUP))
+    with pytest.raises(gn.ModelError) as raised:
+        call(model)
+    assert message in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_index_outside_gives_the_error_of_the_runtime_where_the_gather_runs_here(onnxruntime):
+    model = gn.load(gather_case("rows", is_constant=True)[0])
+    run = model.runtime.cut(model.runtime.gathers)
+    with pytest.raises(gn.ModelError, match=r"^ONNX Runtime .* does not run the model: .*out of data bounds"):
+        run({"i": np.array([[50, 0, 0]])})
+
+
+def test_model_that_the_runtime_rejects_gives_its_message(onnxruntime):
+    text = "one (float[n] x) => (float[n] y) { y = Nothing (x) }"
+    with pytest.raises(gn.ModelError, match=r"^ONNX Runtime .* does not run the model: .*Nothing"):
+        gn.load(parse(text))

@@ -1,0 +1,225 @@
+"""Models of OpenVINO: whole and cut at every gather and bag, with the bytes of OpenVINO; bad files and hostile ones."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.interop.models.model import has_same_bytes, load
+
+ov = pytest.importorskip("openvino", reason="models of OpenVINO need it: pip install 'gathernest[openvino]'")
+op = ov.opset15
+
+RNG = np.random.default_rng(7)
+TABLE = RNG.standard_normal((50, 8)).astype(np.float32)
+IDS = RNG.integers(0, 50, (4, 6))
+
+
+def model_of(make, *inputs):
+    """Return a model of parameters a, b, c that are like some arrays; of one or two, the first size is not known."""
+    shapes = [array.shape if len(inputs) > 2 else [-1, *array.shape[1:]] for array in inputs]
+    parameters = [op.parameter(shape, inputs[place].dtype, name="abc"[place]) for place, shape in enumerate(shapes)]
+    for parameter in parameters:
+        parameter.output(0).set_names({parameter.get_friendly_name()})
+    made = make(*parameters)
+    return ov.Model([op.result(node) for node in (made if isinstance(made, tuple) else (made,))], parameters, "test")
+
+
+def theirs(model, inputs):
+    request = ov.Core().compile_model(model, "CPU").create_infer_request()
+    found = request.infer(list(inputs))
+    return [np.asarray(found[place]) for place in range(len(model.outputs))]
+
+
+def const(*values, dtype=np.int64):
+    return op.constant(np.array(values if len(values) > 1 else values[0], dtype))
+
+
+def axis(number):
+    return op.constant(np.int64(number))
+
+
+PARTS = RNG.integers(-9, 59, (4, 6)).astype(np.int32)
+X = RNG.standard_normal((3, 5, 4)).astype(np.float32)
+OFFSETS, FLAT = np.array([0, 3, 3, 7], np.int32), RNG.integers(0, 50, 12).astype(np.int32)
+SEGMENTS, WEIGHTS = np.sort(RNG.integers(0, 5, 12)).astype(np.int32), RNG.random(12, np.float32)
+MODELS = {
+    "gather-1": (lambda a: ov.opset1.gather(op.constant(TABLE), a, axis(0)), IDS),
+    "gather-7": (lambda a: ov.opset7.gather(op.constant(TABLE), a, axis(-1)), IDS % 8),
+    "gather-8": (lambda a: op.gather(op.constant(TABLE), a, axis(0)), IDS),
+    "gather-8 outside": (lambda a: op.gather(op.constant(TABLE), a, axis(0)), PARTS),
+    "gather-7 negative": (lambda a: ov.opset7.gather(op.constant(TABLE), a, axis(0)), PARTS),
+    "beyond 32 bits": (lambda a: op.gather(op.constant(TABLE), a, axis(0)), IDS + 2**32),
+    "batch_dims": (lambda a, b: op.gather(a, b, axis(1), batch_dims=1), X, RNG.integers(0, 5, (3, 2))),
+    "elements": (lambda a, b: op.gather_elements(a, b, 1), X, RNG.integers(0, 5, (3, 2, 4))),
+    "nd": (lambda a, b: op.gather_nd(a, b, 1), X, RNG.integers(0, 4, (3, 2, 2))),
+    "nd-5": (lambda a, b: ov.opset5.gather_nd(a, b, 2), X, RNG.integers(0, 4, (3, 5, 1))),
+    "half table": (lambda a: op.gather(op.convert(op.constant(TABLE.astype(np.float16)), "f32"), a, axis(0)), IDS),
+    "byte table": (lambda a: op.gather(op.convert(op.constant((TABLE * 9).astype(np.int8)), "f32"), a, axis(0)), IDS),
+    "of computed": (lambda a, b: op.relu(op.gather(op.add(a, a), b, axis(0))), X, np.array([2, 0])),
+    "of gathered": (lambda a, b: op.gather(op.gather(op.constant(TABLE), a, axis(0)), b, axis(1)), IDS, IDS[0] % 6),
+    "by gathered": (lambda a, b: op.gather(op.constant(TABLE), op.gather(a, b, axis(0)), axis(0)), IDS, IDS[0] % 4),
+    "twice": (lambda a: (op.gather(op.constant(TABLE), a, axis(0)),) * 2, IDS),
+    "bags": (lambda a, b: op.embedding_bag_offsets(op.constant(TABLE), a, b, reduction="sum"), FLAT, OFFSETS),
+    "bags-3": (lambda a, b: ov.opset3.embedding_bag_offsets_sum(op.constant(TABLE), a, b), FLAT, OFFSETS),
+    "mean of bags": (lambda a, b: op.embedding_bag_offsets(op.constant(TABLE), a, b, reduction="mean"), FLAT, OFFSETS),
+    "bags from 2": (lambda a, b: ov.opset3.embedding_bag_offsets_sum(op.constant(TABLE), a, b), FLAT, OFFSETS + 2),
+    "weights": (
+        lambda a, b, c: op.embedding_bag_offsets(
+            op.constant(TABLE), a, b, reduction="sum", default_index=const(-1, dtype=np.int32), per_sample_weights=c
+        ),
+        FLAT,
+        OFFSETS,
+        WEIGHTS,
+    ),
+    "default row": (
+        lambda a, b: op.embedding_bag_offsets(
+            op.constant(TABLE), a, b, reduction="sum", default_index=const(4, dtype=np.int32)
+        ),
+        FLAT,
+        OFFSETS,
+    ),
+    "packed": (lambda a: op.embedding_bag_packed(op.constant(TABLE), a, reduction="mean"), IDS.astype(np.int32)),
+    "segments": (
+        lambda a, b: ov.opset3.embedding_segments_sum(op.constant(TABLE), a, b, const(6, dtype=np.int32)),
+        FLAT,
+        SEGMENTS,
+    ),
+}
+
+# What differs from a gather here, and always stays in OpenVINO.
+UNTOUCHED = {"default row", "nd-5"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_has_the_bytes_of_openvino_whole_and_cut(name):
+    make, *inputs = MODELS[name]
+    theirs_model = model_of(make, *inputs)
+    wanted = theirs(theirs_model, inputs)
+    model = load(theirs_model)
+    named = dict(zip("abc", inputs, strict=False))
+    assert model.runtime.gathers or name in UNTOUCHED
+    for got in (model.runtime.run(named), model.runtime.cut([*model.runtime.gathers])(named)):
+        assert len(got) == len(wanted)
+        assert all(map(has_same_bytes, got, wanted))
+    for _ in range(10):
+        assert all(has_same_bytes(array, wanted[0]) for array in model(*inputs).values())
+    shapes = model.runtime.measure(named)
+    for found in model.runtime.gathers:
+        assert all(len(shapes[key]) == len(found.specs[key].shape) for key in found.operands)
+        assert found.runtime_ns(found, shapes) > 0
+
+
+def test_large_gather_runs_here_or_says_why_not():
+    table = np.arange(2_000_000, dtype=np.float32).reshape(2000, 1000)
+    ids = RNG.integers(0, 2000, 4000)
+    model = load(model_of(lambda a: op.relu(op.gather(op.constant(table), a, axis(0))), ids))
+    for _ in range(4):
+        assert model(ids)[model.outputs[0]].tobytes() == table[ids].tobytes()
+    (entry,) = model.plan
+    assert entry.kind == "Gather-8" and "trial" in entry.reason
+
+
+def test_threads_share_a_model():
+    model = load(model_of(lambda a: op.relu(op.gather(op.constant(TABLE), a, axis(0))), IDS))
+    wrong = []
+
+    def work(seed):
+        ids = np.random.default_rng(seed).integers(0, 50, (30, 7))
+        wanted = np.maximum(TABLE[ids], 0).tobytes()
+        wrong.extend(seed for _ in range(20) if model(ids)[model.outputs[0]].tobytes() != wanted)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model in files whose constants are in the `.bin`."""
+    ov.save_model(model_of(lambda a: op.gather(op.constant(TABLE), a, axis(0)), IDS), tmp_path / "model.xml")
+    return tmp_path / "model.xml"
+
+
+def test_file_is_loaded_with_its_weights_and_keeps_them(saved):
+    model = load(saved)
+    for _ in range(3):
+        found = model.run({"a": IDS})[model.outputs[0]]
+    assert model.name == "model.xml"
+    assert found.tobytes() == TABLE.astype(np.float16).astype(np.float32)[IDS].tobytes()  # save_model rounds to float16
+
+
+def test_model_with_variables_runs_whole():
+    a = op.parameter([50, 8], np.float32, name="a")
+    variable = op.read_value(a, "state", np.float32, ov.PartialShape([50, 8]))
+    sums = op.add(variable, a)
+    rows = op.gather(sums, const(0, 1), axis(0))
+    model = load(ov.Model([op.result(rows)], [op.assign(sums, "state")], [a], "stateful"))
+    assert not model.runtime.gathers
+    assert model(TABLE)[model.outputs[0]].shape == (2, 8)
+
+
+def test_problem_of_a_node_can_be_compiled():
+    node = op.gather(op.constant(TABLE), op.parameter([-1], np.int64, name="a"), axis(0), name="lookup")
+    model = load(ov.Model([op.result(node)], [node.input_value(1).get_node()], "test"))
+    assert str(model.gather("lookup").table) == "50x8xf32"
+    with pytest.raises(gn.ModelError, match="has no gather 'lockup'; it has lookup; did you mean 'lookup'"):
+        model.gather("lockup")
+
+
+BAD_FILES = {
+    "no xml": (lambda xml, bin: xml.write_bytes(b"\x08\x0a\x12"), "is no XML; name the .xml of an OpenVINO IR"),
+    "cut off": (lambda xml, bin: xml.write_bytes(xml.read_bytes()[:200]), "does not run the model: "),
+    "no weights": (lambda xml, bin: bin.unlink(), "does not run the model: "),
+    "weights cut off": (lambda xml, bin: bin.write_bytes(bin.read_bytes()[:9]), "does not run the model: "),
+    "entity": (
+        lambda xml, bin: xml.write_text(
+            '<?xml version="1.0"?><!DOCTYPE n [<!ENTITY x SYSTEM "/etc/passwd">]><n>&x;</n>'
+        ),
+        "does not run the model: ",
+    ),
+    "missing": (lambda xml, bin: xml.unlink(), "cannot be read: No such file"),
+    "weights are a link": (
+        lambda xml, bin: (bin.rename(bin.with_name("other")), bin.symlink_to(bin.with_name("other"))),
+        "is a link, which may lead out of the folder",
+    ),
+    "weights have other links": (
+        lambda xml, bin: os.link(bin, bin.with_name("other")),
+        "has other hard links, perhaps outside of the folder",
+    ),
+    "weights are a folder": (lambda xml, bin: (bin.unlink(), bin.mkdir()), "is not a file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_file_is_one_error(saved, name):
+    damage, message = BAD_FILES[name]
+    damage(saved, saved.with_suffix(".bin"))
+    with pytest.raises(gn.ModelError, match=message) as caught:
+        load(saved)
+    assert "root:" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", ["max_file_bytes", "max_tensor_bytes", "max_total_bytes"])
+def test_limits_hold(saved, limit):
+    with pytest.raises(gn.ModelError, match=f"over the limit {limit}=100; raise it"):
+        load(saved, **{limit: 100})
+
+
+def test_compiled_model_is_rejected():
+    compiled = ov.Core().compile_model(model_of(lambda a: op.gather(op.constant(TABLE), a, axis(0)), IDS), "CPU")
+    with pytest.raises(gn.ModelError, match="CompiledModel; load what it was compiled from"):
+        load(compiled)
+
+
+def test_inputs_that_do_not_fit_have_the_message_of_openvino():
+    model = load(model_of(lambda a: op.gather(op.constant(TABLE), a, axis(0)), IDS))
+    with pytest.raises(gn.ModelError, match=r"OpenVINO .* does not run the model: .*"):
+        model(np.zeros((2, 2, 2), np.int64))
+    with pytest.raises(gn.ModelError, match="the model has no input 'b'; it has a"):
+        model.run({"b": IDS})

@@ -1,0 +1,111 @@
+"""Schedules that are chosen for nests of many sizes, and the times that are predicted: each a line of a golden.
+
+A golden is also the list of its cases: `tests/golden/texts/schedules/`. A line that begins with the name of one of
+`QUESTIONS` is a case: the loops of a nest with their iterations, the dimensions of data, and the loops that indices
+depend on; then what the nest and the machine have that is unusual. A line `under SCHEDULE` belongs to the case above
+it. The indented lines below a case are its answer, which `--update-golden` writes anew.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from gathernest.lowering.schedule import candidates, gather_heuristic, gradient_heuristic
+from gathernest.lowering.schedule.cost.gather_cost import GatherModel
+from gathernest.lowering.schedule.cost.gradient_cost import GradientModel
+from gathernest.lowering.schedule.cost.reduction_cost import ReductionModel
+from gathernest.lowering.schedule.loop_sizes import NestShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
+from gathernest.lowering.schedule.schedule import Choice, Schedule
+
+TEXTS = Path(__file__).parents[2] / "golden" / "texts" / "schedules"
+NEST_FIELDS = {field.name for field in fields(NestShape)}
+
+
+def loops_of(text: str) -> tuple[tuple[str, int], ...]:
+    return tuple((name, int(size)) for name, _, size in (loop.partition(":") for loop in text.split()))
+
+
+def case_of(line: str) -> tuple[NestShape, MachineModel]:
+    """Return the nest and the machine of a case: a Zen 4 with two threads where nothing else is said."""
+    sizes, *rest = line.split("; ")
+    copied, _, data = sizes.partition(" of ")
+    table, _, looked_up = data.partition(" by ")
+    facts: dict = {"width_bytes": 4, "checked": (), "machine": "zen4", "threads": 2}
+    for name, _, value in (each.partition("=") for each in rest):
+        facts[name] = loops_of(value) if name == "checked" else value if name == "machine" else eval(value)
+    shape = {name: facts.pop(name) for name in list(facts) if name in NEST_FIELDS}
+    nest = NestShape(loops_of(copied), table=loops_of(table), looked_up=frozenset(looked_up.split()), **shape)
+    return nest, replace(BUILT_IN[facts.pop("machine")], **facts)
+
+
+def choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
+    return candidates.choose_candidate(nest, machine, gather_heuristic.choose_schedule(nest, machine))
+
+
+def say_choice(choose: Callable[[NestShape, MachineModel], Choice]) -> Callable[..., list[str]]:
+    def say(nest: NestShape, machine: MachineModel) -> list[str]:
+        choice = choose(nest, machine)
+        return [str(choice.schedule) or "none", *(f"- {reason}" for reason in choice.reasons)]
+
+    return say
+
+
+def say_ways(nest: NestShape, machine: MachineModel) -> list[str]:
+    return [str(way.schedule) or "none" for way in gradient_heuristic.gradient_ways(nest, machine)]
+
+
+def rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def say_time(model: Callable[[NestShape, MachineModel], GatherModel | GradientModel | ReductionModel], **order):
+    """Return a function to the terms of a predicted time in microseconds."""
+
+    def say(nest: NestShape, machine: MachineModel, schedule: str) -> list[str]:
+        found = model(nest, machine).predict(Schedule.parse(schedule), **order)
+        terms = (f"{name} {rounded(value)}" for name, value in found._asdict().items() if value)
+        return [f"{rounded(found.time_us)} µs: {', '.join(terms)}"]
+
+    return say
+
+
+QUESTIONS: dict[str, Callable[..., list[str]]] = {
+    "gather": say_choice(choose_gather),
+    "rules of a gather": say_choice(gather_heuristic.choose_schedule),
+    "gradient": say_choice(candidates.choose_gradient_schedule),
+    "ways of a gradient": say_ways,
+    "bags": say_choice(candidates.choose_reduction),
+    "rules of bags": say_choice(gradient_heuristic.choose_reduction_schedule),
+    "time of a gather": say_time(GatherModel),
+    "time of a gather by ascending indices": say_time(GatherModel, ascending=True),
+    "time of a gradient": say_time(GradientModel),
+    "time of bags": say_time(ReductionModel),
+}
+
+
+def answered(text: str) -> str:
+    """Return a golden with the answers of now."""
+    lines = [line for line in text.splitlines() if not line.startswith("    ")]
+    found: list[str] = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        found.append(line)
+        question, _, sizes = line.partition(": ")
+        if question in QUESTIONS:
+            given = [after.removeprefix("under ").replace("none", "")] if after.startswith("under ") else []
+            answer = [f"    {said}" for said in QUESTIONS[question](*case_of(sizes), *given)]
+            found += [after, *answer] if given else answer
+        elif line.startswith("under "):
+            found.pop()
+        else:
+            assert not line or line.startswith("#"), f"{line} is not a case"
+    return "\n".join(found) + "\n"
+
+
+@pytest.mark.parametrize("name", ["gathers", "prefetches", "gradients", "bags", "times"])
+def test_choices_and_predictions_are_the_reviewed_ones(name, golden):
+    text = (TEXTS / f"{name}.txt").read_text()
+    assert sum(line.startswith("    ") for line in text.splitlines()) > 20
+    golden(f"schedules/{name}.txt", answered(text))
