@@ -72,7 +72,7 @@ class ArraySpec:
             InvalidGatherError: the text is not of that form.
         """
         if not isinstance(text, str):
-            raise InvalidGatherError(f"an array is described by text such as 2x64x128xf32, got {text!r}")
+            raise InvalidGatherError(f"an array is described by text such as 2x64x128xf32, got {show(text)}")
         shape, dtype, strides = split_spec(text)
         return cls(shape, dtype, None if strides is None else [stride * dtype.itemsize for stride in strides])
 
@@ -130,8 +130,8 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 def _dtype(dtype: Any) -> np.dtype:
     try:
         return np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         raise InvalidGatherError(
-            f"{dtype!r} is not a dtype; give one that NumPy knows, such as 'float32', or an array type as text, "
+            f"{show(dtype)} is not a dtype; give one that NumPy knows, such as 'float32', or an array type as text, "
             "such as ArraySpec.parse('2x3xbf16')"
         ) from None

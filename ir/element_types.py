@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .errors import InvalidGatherError, did_you_mean
+from .errors import InvalidGatherError, did_you_mean, show
 from .numbers import MIN_INT64, parse_whole
 
 MAX_WIDTH_BYTES = 16
@@ -67,7 +67,7 @@ def parse_element_type(text: str) -> np.dtype:
     except (TypeError, ValueError, SyntaxError):
         names = [*_NUMPY_NAMES, *_ML_DTYPES_NAMES, *_SHORT_NAMES]
         raise InvalidGatherError(
-            f"{text!r} is not an element type; use one of {', '.join(names)}, or the name of a NumPy dtype"
+            f"{show(text)} is not an element type; use one of {', '.join(names)}, or the name of a NumPy dtype"
             f"{did_you_mean(text, names)}"
         ) from None
 
@@ -183,13 +183,13 @@ def check_scale(scale: float, dtype: np.dtype, name: str = "scale") -> None:
         if (is_integer and not scale.is_integer()) or abs(scale) >= WHOLE_SCALES_BELOW:
             kind = "whole number" if is_integer else "number"
             raise InvalidGatherError(
-                f"{name} must be a {kind} below 2**53 for a gradient of {dtype}, got {scale!r}; convert grad to a "
+                f"{name} must be a {kind} below 2**53 for a gradient of {dtype}, got {show(scale)}; convert grad to a "
                 "float dtype, or multiply the result"
             )
     elif dtype.kind != "O" and number_width(dtype) <= 4 and abs(scale) >= _INFINITE_IN_FLOAT32:
         raise InvalidGatherError(
             f"{name} must be at most {np.finfo(np.float32).max} in size for a gradient of {dtype}, whose sums are "
-            f"multiplied in 32 bits, got {scale!r}; convert grad to float64, or multiply the result"
+            f"multiplied in 32 bits, got {show(scale)}; convert grad to float64, or multiply the result"
         )
 
 

@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 # A longer text of a user is shown by its beginning and its end of so many characters, and by its length.
 MAX_SHOWN_LENGTH, _BEGINNING, _END = 200, 100, 60
+# How a message names the source of its error. The command line says there which option shows or writes it.
+SOURCE_HINT = "what print(error.source) shows"
 _LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN_LENGTH},}}[^\s,;:]")
+# What Python writes of a long list, array or text; words of ours in brackets or quotes are shorter.
+_LONG_LITERAL = re.compile("|".join(rf"\{a}[^\{a}\{b}]{{400,}}\{b}" for a, b in ("[]", "()", "{}", "''", '""')))
 
 
 def shorten(text: str) -> str:
@@ -25,13 +29,24 @@ def show(value: object) -> str:
 
 
 def _with_short_words(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN_LENGTH else _LONG_WORD.sub(lambda word: shorten(word[0]), text)
+    if len(text) <= MAX_SHOWN_LENGTH:
+        return text
+    return _LONG_LITERAL.sub(lambda found: shorten(found[0]), _LONG_WORD.sub(lambda found: shorten(found[0]), text))
 
 
 class GathernestError(Exception):
-    """Base class of every error that gathernest raises on purpose; long words of its message are shortened."""
+    """Base class of every error that gathernest raises on purpose; long words and literals in it are shortened.
 
-    def __init__(self, *arguments: object):
+    Attributes:
+        source: text that repeats the error, for a report: generated code that the backend rejects, or the module before
+            a pass that fails, below the command that runs the pass on it. Empty where there is none.
+    """
+
+    source: str = ""
+
+    def __init__(self, *arguments: object, source: str = ""):
+        if source:
+            self.source = source
         super().__init__(*(_with_short_words(text) if isinstance(text, str) else text for text in arguments))
 
 
@@ -59,17 +74,18 @@ class CompileError(GathernestError, RuntimeError):
     """The backend rejected the generated code.
 
     Attributes:
-        file: path of the generated source, or a `<...>` name when it is only in memory.
+        file: the name of the generated source in tracebacks, such as `<gathernest kernel ...>`.
         line: 1-based line in `file`, or None when the backend named none.
         op: name of the IR operation which that line was printed from, or None.
     """
 
-    def __init__(self, message: str, *, file: str, line: int | None = None, op: str | None = None):
-        super().__init__(message)
+    def __init__(self, message: str, *, file: str, line: int | None = None, op: str | None = None, source: str = ""):
+        super().__init__(message, source=source)
         self.file, self.line, self.op = file, line, op
 
     def __reduce__(self) -> tuple[object, ...]:
-        return functools.partial(type(self), file=self.file, line=self.line, op=self.op), self.args
+        state = {"file": self.file, "line": self.line, "op": self.op, "source": self.source}
+        return functools.partial(type(self), **state), self.args
 
 
 class ModelError(GathernestError, ValueError):
@@ -81,7 +97,7 @@ class DependencyError(GathernestError, ImportError):
 
 
 class InternalError(GathernestError, RuntimeError):
-    """A defect of gathernest itself: the IR is saved so that it can be reported."""
+    """A defect of gathernest itself; where a pass fails, `source` repeats it."""
 
 
 def out_of_range(count: int) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from ..ir.errors import InvalidGatherError, show
 from ..ir.operator_spec import Gather, GatherNd, OperatorSpec
 from ..ir.semantics import Shape
+from .runtime.array_checks import reject_masked
 
 _INEXACT = {"f": np.float64, "c": np.complex128}
 
@@ -38,6 +39,7 @@ class Fill:
             element = np.empty((), object)
             element[()] = self.value
             return element
+        reject_masked(self.value, "the fill value")
         given: Any = np.asarray(self.value)
         if given.ndim:
             raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")

@@ -133,7 +133,7 @@ def _text(value: Any, what: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidGatherError(f"{what} must be text, got {value!r}")
+        raise InvalidGatherError(f"{what} must be text, got {show(value)}")
     return value
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..ir.errors import GathernestError, did_you_mean
+from ..ir.errors import GathernestError, did_you_mean, show
 from ..ir.problem import Problem
 from .host.cache_folder import cache_folder
 from .host.knobs import KNOBS, knobs
@@ -112,7 +112,7 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
         name = "GATHERNEST_ALWAYS_COMPILE" if knobs.always_compile else "GATHERNEST_INTERPRET"
         raise GathernestError(f"{name} is set, so no kernel is kept; unset it to compile ahead of time")
     if not isinstance(jobs, int) or jobs < 1:
-        raise GathernestError(f"jobs must be a whole number from 1, got {jobs!r}")
+        raise GathernestError(f"jobs must be a whole number from 1, got {show(jobs)}")
     start = time.perf_counter()
     wanted, rejected = _distinct(usual_kernels() if kernels is None else kernels)
     compiled = _in_processes(wanted, min(jobs, len(wanted)), progress) if jobs > 1 else _here(wanted, progress)
@@ -179,11 +179,11 @@ def _check_names(arguments: Arguments) -> None:
     """Check that the arguments of a kernel are those of `compile`; raises GathernestError."""
     allowed = inspect.signature(problem_of).parameters
     if not isinstance(arguments, Mapping):
-        raise GathernestError(f"a kernel to compile is a dictionary of the arguments of compile, got {arguments!r}")
+        raise GathernestError(f"a kernel to compile is a dictionary of the arguments of compile, got {show(arguments)}")
     for name in arguments:
         if name not in allowed:
             raise GathernestError(
-                f"there is no argument {name!r}; use {', '.join(allowed)}{did_you_mean(str(name), allowed)}"
+                f"there is no argument {show(name)}; use {', '.join(allowed)}{did_you_mean(str(name), allowed)}"
             )
     for name in ("operator", "data", "indices"):
         if name not in arguments:

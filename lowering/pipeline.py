@@ -5,7 +5,6 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,13 +15,12 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import ShrinkException
 from xdsl.utils.hints import isa
 
-from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
+from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean, show
 from ..ir.modules.context import make_context, verify_module
 from ..ir.modules.dominance import check_dominance
 from ..ir.modules.plugins import import_error, package_of, why_unknown
 from ..ir.modules.read_module import read_module
 from .registry import PIPELINES, all_passes, is_own, own_passes
-from .report_file import save_report
 from .schedule.schedule import parse_specs
 from .stage_files import StageFile
 
@@ -95,14 +93,14 @@ def parse_passes(text: str) -> list[ModulePass]:
             if get_origin(wanted) is Literal and (len(values) != 1 or values[0] not in get_args(wanted)):
                 got, allowed = ",".join(map(str, values)), get_args(wanted)
                 raise ScheduleError(
-                    f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {got!r}"
+                    f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {show(got)}"
                     f"{did_you_mean(got, allowed)}"
                 )
             is_truth = wanted in (int, tuple[int, ...]) and any(isinstance(value, bool) for value in values)
             fits = isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted)
             if wanted in KINDS and (is_truth or not fits):
                 got = f"{given}={','.join(map(str, values))}" if values else given
-                raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {got!r}")
+                raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {show(got)}")
         try:
             passes.append(kind.from_spec(spec))
         except ScheduleError:
@@ -148,7 +146,6 @@ def record_stages(
     printed: Callable[[ModuleOp], str] = str,
     verify: bool = True,
     edits: Mapping[int, ModuleOp] = NO_EDITS,
-    reproducer: Path | None = None,
 ) -> Iterator[Stage]:
     """Run passes on a module in place, verify after each, and yield every stage when it is made, the input first.
 
@@ -160,12 +157,11 @@ def record_stages(
         printed: makes the text of a stage.
         verify: whether to verify.
         edits: modules that replace those of stages, by number; the input is stage 0.
-        reproducer: file that gets the module and the passes of any failure.
 
     Raises:
-        GathernestError: the input is rejected by a pass.
-        InternalError: a pass failed or left an invalid module; the message names a file that repeats it. A
-            ScheduleError where the pass is of another package.
+        GathernestError: the input is rejected by a pass. Its `source`, and that of the errors below, repeats it: the
+            module below the command of `gathernest-opt` that runs the passes which were left.
+        InternalError: a pass failed or left an invalid module. A ScheduleError where the pass is of another package.
     """
     context = context or make_context()
     _replace(module, edits.get(0))
@@ -179,19 +175,20 @@ def record_stages(
             if verify:
                 verify_module(module)
         except Exception as error:
-            is_of_input = isinstance(error, GathernestError | ShrinkException) and not isinstance(error, InternalError)
-            saved = None
-            if reproducer is not None or not is_of_input:
-                saved = save_reproducer(stage.text, passes[number:], reproducer)
-            if is_of_input:
+            source = f"// RUN: gathernest-opt %s -p {shlex.quote(','.join(map(str, passes[number:])))}\n{stage.text}"
+            if isinstance(error, GathernestError | ShrinkException) and not isinstance(error, InternalError):
+                if isinstance(error, GathernestError):
+                    error.source = source
                 raise
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
             happened = f"{step.name} {what}: {type(error).__name__}: {reason}"
             if not is_own(type(step).__module__):
                 home = package_of("passes", step.name) or type(step).__module__
-                raise ScheduleError(f"{happened}; it is a pass of {home}, and {saved} repeats it") from error
-            remedy = "an edited stage may be why: see" if edits else "please report it with"
-            raise InternalError(f"{happened}; {remedy} {saved}, which repeats it") from error
+                whose = f"it is a pass of {home}, and {SOURCE_HINT} repeats it"
+                raise ScheduleError(f"{happened}; {whose}", source=source) from error
+            remedy = f"an edited stage may be why: {SOURCE_HINT} repeats it"
+            remedy = remedy if edits else f"please report it with {SOURCE_HINT}"
+            raise InternalError(f"{happened}; {remedy}", source=source) from error
         _replace(module, edits.get(number + 1))
         stage = _record(str(step).replace('"', ""), module, milliseconds, printed)
         yield stage
@@ -208,15 +205,6 @@ def read_edits(
     """Return edited stages as modules, by the number of the stage; raises GathernestError for one that does not fit."""
     names = [first, *(step.name for step in passes)]
     return {file.number(names): read_module(file.text, file.path, context, verify=verify) for file in files}
-
-
-def save_reproducer(text: str, passes: Sequence[ModulePass], path: Path | None = None) -> Path:
-    """Write a module with the passes that fail on it to a file that `gathernest-opt` runs, and return its path."""
-    whole = f"// RUN: gathernest-opt %s -p {shlex.quote(','.join(map(str, passes)))}\n{text}"
-    if path is None:
-        return save_report(whole, ".mlir")
-    path.write_text(whole, encoding="utf-8")
-    return path
 
 
 def _replace(module: ModuleOp, edited: ModuleOp | None) -> None:

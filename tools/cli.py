@@ -53,13 +53,14 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
             name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}.", epilog=module.EXAMPLES
         )
         module.add_arguments(commands[name])
+        commands[name].add_argument("--traceback", action="store_true", help="show the traceback of an error")
     return parser, commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = with_all(sys.argv[1:] if arguments is None else arguments)
-    return run_tool("gathernest", lambda: _run(words))
+    return run_tool("gathernest", lambda: _run(words), shows_traceback="--traceback" in words)
 
 
 def _run(words: list[str]) -> int:

@@ -7,7 +7,7 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
-from ...ir.errors import InvalidGatherError
+from ...ir.errors import InvalidGatherError, show
 from ...ir.semantics import integer_argument
 from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, SUMMED, found_bags, reduced
 from .torch_operators import GATHER
@@ -72,7 +72,7 @@ def embedding_bag(
         if offsets is not None:
             check_index(offsets, "offsets", "embedding_bag")
     if mode not in _MODES:
-        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {mode!r}')
+        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {show(mode)}')
     if weight.dtype not in SUMMED:
         raise InvalidGatherError(
             f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"

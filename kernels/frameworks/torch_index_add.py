@@ -148,14 +148,14 @@ def _check(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> None:
         least = torch.iinfo(input.dtype).min or -most
         if isinstance(alpha, complex) or alpha % 1 or not least <= alpha <= most:
             raise InvalidGatherError(
-                f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {alpha!r}"
+                f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {show(alpha)}"
             )
     elif isinstance(alpha, (float, complex)) and cmath.isfinite(alpha):
         most = torch.finfo(torch.float32 if input.dtype in NARROW else input.dtype).max
         if max(abs(alpha.real), abs(alpha.imag)) > most:
-            raise InvalidGatherError(f"alpha must be at most {most} in size for {input.dtype}, got {alpha!r}")
+            raise InvalidGatherError(f"alpha must be at most {most} in size for {input.dtype}, got {show(alpha)}")
     if isinstance(alpha, complex) and not input.dtype.is_complex:
-        raise InvalidGatherError(f"alpha must be real for {input.dtype}, as in torch, got {alpha!r}")
+        raise InvalidGatherError(f"alpha must be real for {input.dtype}, as in torch, got {show(alpha)}")
 
 
 def _check_out(input: Any, source: Any, out: Any) -> None:

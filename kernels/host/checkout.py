@@ -105,6 +105,18 @@ def git(*command: str, otherwise: str, index: Path | None = None) -> str:
     return _output(command, otherwise, index).decode(errors="replace").strip()
 
 
+def why_shallow() -> str:
+    """Return the end of a message about commits that are not found, where the checkout is a shallow clone, or nothing.
+
+    Raises:
+        RevisionError: there is no git or no checkout.
+    """
+    top = checkout()
+    if _run(top, "rev-parse", "--is-shallow-repository").stdout.strip() != b"true":
+        return ""
+    return f"; {top} is a shallow clone, and git fetch --unshallow --tags brings what it lacks"
+
+
 def _output(command: tuple[str, ...], otherwise: str, index: Path | None = None) -> bytes:
     """Return the bytes that a git command prints in the checkout; raises RevisionError."""
     top = checkout()
@@ -113,10 +125,7 @@ def _output(command: tuple[str, ...], otherwise: str, index: Path | None = None)
         return ended.stdout
     if _run(top, "rev-parse", "--verify", "--quiet", "HEAD").returncode:
         raise RevisionError(f"the checkout {top} has no commit yet; commit its files first")
-    reason = otherwise.replace("{checkout}", str(top))
-    if _run(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true":
-        reason += f"; {top} is a shallow clone, and git fetch --unshallow --tags brings what it lacks"
-    raise RevisionError(reason)
+    raise RevisionError(otherwise.replace("{checkout}", str(top)) + why_shallow())
 
 
 def _run(folder: Path, *command: str, index: Path | None = None) -> subprocess.CompletedProcess[bytes]:

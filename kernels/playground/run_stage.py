@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from ...ir.array_spec import ArraySpec
 from ...ir.dialects.attributes import VIEW
 from ...ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ResolveOp
-from ...ir.errors import BoundsError, InternalError, InvalidGatherError, out_of_range
+from ...ir.errors import BoundsError, InternalError, InvalidGatherError, out_of_range, show
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.scalar import interpret
 from ...ir.modules.context import find_function, make_context
@@ -81,7 +81,7 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
     if isinstance(module, ModuleOp):
         return module.clone()
     if not isinstance(module, str | Path):
-        raise InvalidGatherError(f"a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got {module!r}")
+        raise InvalidGatherError(f"a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got {show(module)}")
     name, text = (str(module), module.read_text()) if isinstance(module, Path) else ("<text>", module)
     result = read_module(text, name, make_context())
     try:

@@ -50,7 +50,7 @@ def _values(text: str) -> np.ndarray:
         raise ValueError(f"{wrong} is wrong, as values are numbers with commas between") from None
     except OverflowError:
         raise ValueError(f"a value is outside the range of {kind[1:]}") from None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise ValueError("values are numbers, in rows of one length") from None
 
 

@@ -11,7 +11,7 @@ from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array, out_array
 from .bags import LARGEST, average_bags, make_bags, plain_operator, read_bags, read_ends, reduce_bags, sum_bags
 from .operands import Reduction, check_chunked, check_reduction, native, read_arrays, read_factors
-from .widened import rounded
+from .widened import deliver
 
 
 @shown_without_elsewhere
@@ -92,7 +92,7 @@ def gather_reduce(
     if is_plain and operator is not None:
         is_rounded = operator.result_dtype(dtype) != dtype
         result = run_operator(operator, data, indices, mode, None if is_rounded else written)
-        return _delivered(result, shape, dtype, out, written)
+        return deliver(result, shape, dtype, out, written)
     bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
     if is_read:
         data, bags = read_bags(data, bags)
@@ -100,15 +100,4 @@ def gather_reduce(
         result = reduce_bags(LARGEST, data, bags.of_largest())
     else:
         result = (average_bags if reduce == "mean" else sum_bags)(data, bags)
-    return _delivered(result, shape, dtype, out, written)
-
-
-def _delivered(
-    result: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, out: Any, written: np.ndarray | None
-) -> np.ndarray:
-    """Return a result in its shape and dtype; in `out`, whose memory is `written`, if there is one."""
-    if result is not written:
-        result = rounded(result.reshape(shape), dtype)
-        if written is not None:
-            written[...] = result
-    return result if out is None else out
+    return deliver(result, shape, dtype, out, written)

@@ -169,8 +169,8 @@ def read_factors(
         return Factors(None, scales, biases)
     if reduce != "sum":
         raise InvalidGatherError(
-            f"weights are for reduce='sum', as in torch, got {reduce!r}; a weighted mean is that sum divided by the "
-            "sums of the weights"
+            f"weights are for reduce='sum', as in torch, got {show(reduce)}; a weighted mean is that sum divided by "
+            "the sums of the weights"
         )
     if scale is None and data.dtype.kind in "iuc":
         raise InvalidGatherError(

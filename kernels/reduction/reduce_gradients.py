@@ -17,7 +17,7 @@ from ..runtime.array_checks import check_out, data_array, is_dask_array, out_arr
 from .bags import OPERATOR, divided, divisors, make_bags, read_ends, sum_bags
 from .largest import BLOCK_ELEMENTS, rows_of_largest
 from .operands import Reduction, check_chunked, check_reduction, native, read_arrays, read_factors
-from .widened import rounded
+from .widened import deliver
 
 
 @shown_without_elsewhere
@@ -57,8 +57,8 @@ def gather_reduce_grad(
     """
     reject_others(gather_reduce_grad, others)
     grad, indices = read_arrays(grad, indices, "grad")
-    mode, shape = parse_bounds(bounds), integers(data_shape, "sizes")
-    check_reduction(reduce, grad.dtype)
+    mode, shape, dtype = parse_bounds(bounds), integers(data_shape, "sizes"), grad.dtype
+    check_reduction(reduce, dtype)
     check_gather_reduce(shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
     _check_grad(grad, indices, ends, shape)
@@ -66,45 +66,30 @@ def gather_reduce_grad(
         from ..chunks.stored_results import delivered
         from .dask_bags import reduce_dask_grad
 
-        check_chunked(reduce, grad.dtype, weights)
-        rows = grad.astype(native(grad.dtype), copy=False)
+        check_chunked(reduce, dtype, weights)
+        rows = grad.astype(native(dtype), copy=False)
         made = reduce_dask_grad(rows, indices, shape, ends, reduce, padding_index, mode)
-        return delivered(made.astype(grad.dtype), out)
+        return delivered(made.astype(dtype), out)
     written = None if out is None else out_array(out)
-    check_out(written, shape, grad.dtype)
-    if not grad.dtype.isnative:
-        order = native(grad.dtype)
-        data = None if data is None else _data_of_max(data, shape, grad.dtype).astype(order)
-        result = gather_reduce_grad(
-            *(grad.astype(order), indices, shape, offsets),
-            lengths=lengths,
-            reduce=reduce,
-            weights=weights,
-            padding_index=padding_index,
-            bounds=mode,
-            data=data,
-        ).astype(grad.dtype)
-        if written is None or out is None:
-            return result
-        written[...] = result
-        return out
+    check_out(written, shape, dtype)
+    grad = grad if dtype.isnative else grad.astype(native(dtype))
     factors = read_factors(weights, None, None, (grad, indices.shape, reduce))
     bags = factors.apply(make_bags(indices, shape[0], mode, padding_index, ends), grad.dtype)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
+    direct = written if dtype.isnative else None
     if reduce == "mean":
         grad = divided(grad, divisors(bags, grad.ndim))
     if reduce == "max":
-        places = rows_of_largest(_data_of_max(data, shape, grad.dtype), bags.of_largest())
-        result = gather_elements_grad(grad, places, shape, bounds="zero", out=written)
+        table = _data_of_max(data, shape, dtype).astype(grad.dtype, copy=False)
+        places = rows_of_largest(table, bags.of_largest())
+        result = gather_elements_grad(grad, places, shape, bounds="zero", out=direct)
     elif factors.are_none and bags.is_even() and OPERATOR.result_dtype(grad.dtype) == grad.dtype:
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
-        result = gather_grad(spread, rows, shape, bounds="zero", out=written)
+        result = gather_grad(spread, rows, shape, bounds="zero", out=direct)
     else:
-        result = rounded(sum_bags(grad, bags.of_rows()), grad.dtype)
-        if written is not None:
-            written[...] = result
-    return result if out is None else out
+        result = sum_bags(grad, bags.of_rows())
+    return deliver(result, shape, dtype, out, written)
 
 
 def gather_reduce_weights_grad(

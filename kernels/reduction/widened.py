@@ -1,5 +1,7 @@
 """What kernels of narrow floats and of slices with weights need: sums rounded, and indices with weights beside them."""
 
+from typing import Any
+
 import numpy as np
 
 from ...ir.errors import InvalidGatherError
@@ -17,6 +19,17 @@ def rounded(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
     halves = np.empty(sums.shape, dtype)
     run(sums.ctypes.data, halves.ctypes.data, sums.size)
     return halves
+
+
+def deliver(
+    result: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, out: Any, written: np.ndarray | None
+) -> np.ndarray:
+    """Return a result in its shape and dtype; in `out`, whose memory is `written`, if there is one."""
+    if result is not written:
+        result = rounded(result.reshape(shape), dtype)
+        if written is not None:
+            written[...] = result
+    return result if out is None else out
 
 
 def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
+from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError, show
 from ...lowering.schedule.candidates import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
@@ -68,7 +68,7 @@ def explain(
     if (data is None) != (indices is None):
         raise ExplainError("explain takes both data and indices, or neither for made-up ones; got one of them")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise ExplainError(f"rounds must be a whole number from 1, got {rounds!r}")
+        raise ExplainError(f"rounds must be a whole number from 1, got {show(rounds)}")
     if knobs.interpret:
         raise ExplainError("GATHERNEST_INTERPRET is set, and the interpreter's time explains nothing; unset it")
     say = progress or (lambda step: None)

@@ -14,6 +14,7 @@ from ...ir.errors import IndexTypeError, InvalidGatherError, show
 
 # How arguments of exactly these types, seen before, are read in the least time; an ndarray is itself.
 READERS: dict[type, Callable[[Any], np.ndarray]] = {np.ndarray: np.asarray}
+_MAX_DIMS = 64  # of an array of NumPy, and so of lists in lists
 
 
 def is_dask_array(array: Any) -> bool:
@@ -69,11 +70,7 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
             pass
     if is_dask_array(data):
         return data  # type: ignore[return-value]
-    if isinstance(data, np.ma.MaskedArray):
-        raise InvalidGatherError(
-            f"{name} is a masked array, and its mask would be lost; pass its .filled(value), or gather its .data and "
-            "its .mask each"
-        )
+    reject_masked(data, name)
     if isinstance(data, np.ndarray | list | tuple | int | float):
         try:
             return np.asarray(data)
@@ -86,6 +83,24 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
     if reader is not None:
         READERS[type(data)] = reader
     return array if type(array) is np.ndarray else data_array(array, name)
+
+
+def reject_masked(data: Any, name: str) -> None:
+    """Reject a masked array, and lists with a masked element: NumPy reads the values below the masks."""
+    masked = sys.modules.get("numpy.ma")  # where it is not imported, there is none
+    if masked is None:
+        return
+    if isinstance(data, masked.MaskedArray):
+        raise InvalidGatherError(
+            f"{name} is a masked array, and its mask would be lost; pass its .filled(value), or gather its .data and "
+            "its .mask each"
+        )
+    kinds, rows = {masked.MaskedArray, type(masked.masked)}, [data]
+    for _ in range(_MAX_DIMS):
+        rows = [row for row in rows if isinstance(row, list | tuple)]
+        if any(not kinds.isdisjoint(map(type, row)) for row in rows):
+            raise InvalidGatherError(f"{name} has a masked element, whose value is not known; pass one without a mask")
+        rows = [item for row in rows if row and isinstance(row[0], list | tuple) for item in row]
 
 
 def out_array(out: Any) -> np.ndarray:
@@ -242,6 +257,7 @@ def summation_dtype(dtype: np.dtype) -> np.dtype | None:
 
 def checked_scale(scale: Any, name: str = "scale") -> float:
     """Return a scale as a float; raises InvalidGatherError where it is not a finite real number."""
+    reject_masked(scale, name)
     try:
         value = float("" if np.asarray(scale).dtype.kind in "cSUmMV" else scale)
     except (TypeError, ValueError):

@@ -38,7 +38,7 @@ def stages_of(plan: Plan, module: ModuleOp | None = None) -> Iterator[Stage]:
 
     Raises:
         ScheduleError: the schedule is not legal for this nest.
-        InternalError: the compiler failed; the module it failed on is saved, and the message says where.
+        InternalError: the compiler failed; `source` has the module that it failed on.
         GathernestError: an edited stage is none of this pipeline, does not parse or is not valid.
     """
     passes, context, edits = passes_of(plan)
@@ -89,7 +89,7 @@ def _lowered(plan: Plan) -> ModuleOp:
         verify_module(module)
     except Exception as error:
         if not isinstance(error, GathernestError) or isinstance(error, InternalError):
-            run_stages(plan)  # names the pass that failed, and saves the stage before it
+            run_stages(plan)  # names the pass that failed, with the stage before it
         raise
     return module
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...ir.numbers import parse_json
 from ...lowering.numba.program import Program
 from ...lowering.registry import passes_of_others
 from ..host.cache_folder import WARNED, cache_folder, warn_unwritable
@@ -145,7 +146,7 @@ def _checked(key: str, pipeline: str, folder: Path) -> tuple[Program, bytes]:
         Exception: the entry is not what was made for the key, or another user could have written it.
     """
     check_own_folder(folder)
-    sidecar = json.loads(read_own(folder / SIDECAR))
+    sidecar = parse_json(read_own(folder / SIDECAR))
     files = {name: read_own(folder / name) for name in (SOURCE, OBJECT)}
     wanted = {"key": key, "pipeline": pipeline, "files": _digests(files)}
     if sidecar.pop("digest") != _digest(sidecar) or not wanted.items() <= sidecar.items():

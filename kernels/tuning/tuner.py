@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.errors import GathernestError, InvalidGatherError, show
 from ...ir.problem import Problem
 from ...lowering.schedule.candidates import predict_us
 from ...lowering.schedule.machine_model import MachineModel
@@ -166,9 +166,9 @@ class Tuner:
         machine: MachineModel | None = None,
     ):
         if not isinstance(rounds, numbers.Integral):
-            raise InvalidGatherError(f"rounds must be a whole number, got {rounds!r}")
+            raise InvalidGatherError(f"rounds must be a whole number, got {show(rounds)}")
         if not isinstance(time_limit_s, numbers.Real):
-            raise InvalidGatherError(f"time_limit_s must be a number, got {time_limit_s!r}")
+            raise InvalidGatherError(f"time_limit_s must be a number, got {show(time_limit_s)}")
         if rounds < LEAST_PAIRS:
             raise InvalidGatherError(f"rounds must be {LEAST_PAIRS} or more to confirm a winner, got {rounds}")
         if time_limit_s <= 0:

@@ -6,8 +6,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.modules.context import make_context
-from ...ir.modules.placed_parser import PlacedParser
 from ...ir.modules.pseudocode import has_loops, print_loop_nest
+from ...ir.modules.read_module import read_module
 from .nest_boxes import Badge, Box, Statement, nest_box
 from .svg import FONT_SIZE, Element, add, drawing, finished, shortened, width_of
 
@@ -42,11 +42,11 @@ def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str
         SVG as text, which stands in an HTML page as it is. A module without loops yet gives a drawing that says so.
 
     Raises:
-        ParseError, VerifyException: of xDSL, where the text does not parse or is not valid.
+        GathernestError: the text does not parse or is not valid.
         InternalError: the nest has an operation that has no pseudocode.
     """
     if isinstance(module, str):
-        module = PlacedParser(make_context(), module).parse_module()
+        module = read_module(module, "<module>", make_context())
     description = print_loop_nest(module)
     if not has_loops(module):
         return _sentence(title, description.strip())

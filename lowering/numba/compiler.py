@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...ir.errors import CompileError
+from ...ir.errors import SOURCE_HINT, CompileError
 from ..native.kernel_code import KernelCode
-from ..report_file import save_report
 from .object_code import forget, library_of, njit, njit_with_lines, object_code
 from .program import Program
 
@@ -51,6 +50,8 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> Any:
 def compiled(program: Program, file: str, finish: Callable[[Any], Made], njit: Any = njit) -> Made:
     """Return what `finish` makes of the dispatcher of a program's function `gather`, which `njit` makes.
 
+    After an error, `linecache` keeps the lines of `file`, for tracebacks.
+
     Raises:
         CompileError: as `compile_program`.
     """
@@ -58,13 +59,14 @@ def compiled(program: Program, file: str, finish: Callable[[Any], Made], njit: A
     names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file, OUR_NJIT: njit}
     try:
         exec(compile(_with_our_njit(program.source), file, "exec"), names)
-        return finish(names["gather"])
+        made = finish(names["gather"])
+        linecache.cache.pop(file, None)
+        return made
     except Exception as error:
         raise _compile_error(program, error, file) from error
     finally:
         forget(names.values())
         names.clear()  # its functions point to it, and Numba's C objects hide that from the garbage collector
-        linecache.cache.pop(file, None)
 
 
 def _with_our_njit(source: str) -> str:
@@ -80,19 +82,14 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     came = f", printed from {op}" if op else ""
     reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
     reason = reasons[0] if reasons else type(error).__name__
-    saved, request = _save_source(program)
-    where = f"{saved}:{line}: {text!r}" if line is not None else saved
+    where = f"{file}:{line}: {text!r}" if line is not None else file
     return CompileError(
-        f"the backend rejected generated code at {where}{came}: {reason}; {request}", file=saved, line=line, op=op
+        f"the backend rejected generated code at {where}{came}: {reason}; please report it with {SOURCE_HINT}",
+        file=file,
+        line=line,
+        op=op,
+        source=program.source,
     )
-
-
-def _save_source(program: Program) -> tuple[str, str]:
-    """Save the source for a report; return the file's name, and what to ask the user for."""
-    try:
-        return str(save_report(program.source, ".py")), "please report it with that file"
-    except OSError as error:
-        return "<generated source>", f"please report it (its source cannot be saved: {error.strerror or error})"
 
 
 def _line_of(error: Exception, file: str) -> int | None:

@@ -191,10 +191,16 @@ class _Emitter(VectorEmitter):
         method(op)
 
     def emit_arith_minui(self, op: arith.MinUIOp) -> None:
-        """Add a minimum, which LLVM makes vectors of where positions are stored; for an address, what is faster."""
+        """Add a minimum. For an address, and for an index that counts from the end, add what is faster.
+
+        A stored position keeps its clamp as a minimum, so that LLVM makes vectors of the loop.
+        """
         is_address, size = not _is_stored(op.result), size_of_clamp(op)
-        if is_address and is_wrap(op) and isinstance(shifted := op.lhs.owner, arith.AddiOp):
-            return self.assign(op, self.call("wrap", self.value(op.rhs), self.value(shifted.rhs)))
+        if is_wrap(op) and isinstance(shifted := op.lhs.owner, arith.AddiOp):
+            index, added = self.value(op.rhs), self.value(shifted.rhs)
+            if is_address and any(size_of_clamp(use.operation) is not None for use in op.result.uses):
+                return self.assign(op, self.call("wrap", index, added))
+            return self.assign(op, f"{index} + ({added} & ({index} >> 63))")
         if is_address and size is not None:
             return self.assign(op, self.call("clamp", self.value(op.lhs), self.value(size)))
         self.assign(op, self.call("minui", self.value(op.lhs), self.value(op.rhs)))

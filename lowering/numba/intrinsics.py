@@ -134,9 +134,12 @@ minui, divui, remui, remsi = (
 
 
 def _wrap(builder: Any, index: ir.Value, size: ir.Value) -> ir.Value:
-    """Select by the carry of one addition; LLVM compares the two numbers of a minimum once more."""
-    both = builder.uadd_with_overflow(index, size)
-    return builder.select(builder.extract_value(both, 1), builder.extract_value(both, 0), index)
+    """Select by the carry of the addition, written as a comparison with the size.
+
+    LLVM makes vectors of it, and one addition and a conditional move of a number alone. A minimum compares once more.
+    """
+    shifted = builder.add(index, size)
+    return builder.select(builder.icmp_unsigned("<", shifted, size), shifted, index)
 
 
 wrap = make(

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ...ir.numbers import parse_whole
+
 # What a kernel returns, in place of a number of indices, where the system has no memory for it.
 NO_MEMORY = -1
 
@@ -54,4 +56,4 @@ class Program:
     def from_json(cls, source: str, stored: dict[str, Any]) -> "Program":
         """Return what `to_json` stored."""
         parameters = tuple(Parameter(**entry) for entry in stored["parameters"])
-        return cls(source, parameters, {int(line): op for line, op in stored["line_ops"].items()})
+        return cls(source, parameters, {parse_whole(line): op for line, op in stored["line_ops"].items()})

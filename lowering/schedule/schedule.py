@@ -199,16 +199,16 @@ def _number(value: Any, what: str, least: int = 1) -> int:
 
 def _name(value: Any, what: str) -> str:
     if not (isinstance(value, str) and value):
-        raise ScheduleError(f"{what} must be the name of a loop, got {value!r}")
+        raise ScheduleError(f"{what} must be the name of a loop, got {show(value)}")
     return value
 
 
 def _names(values: Any, what: str) -> tuple[str, ...]:
     names = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
     if names is None or not all(isinstance(name, str) and name for name in names):
-        raise ScheduleError(f"{what} must be a sequence of names of loops, got {values!r}")
+        raise ScheduleError(f"{what} must be a sequence of names of loops, got {show(values)}")
     if len(set(names)) != len(names):
-        raise ScheduleError(f"{what} names a loop twice: {', '.join(names)}")
+        raise ScheduleError(f"{what} names a loop twice: {shorten(', '.join(names))}")
     return names
 
 
@@ -217,7 +217,7 @@ def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
     try:
         pairs = [(name, count) for name, count in values]
     except (TypeError, ValueError):
-        raise ScheduleError(f"{what} must be pairs of a name and a whole number from 1, got {values!r}") from None
+        raise ScheduleError(f"{what} must be pairs of a name and a whole number from 1, got {show(values)}") from None
     _names([name for name, _ in pairs], what)
     return tuple((name, _number(count, f"{what} for {name}")) for name, count in pairs)
 
@@ -230,7 +230,7 @@ def _slices(value: Any, what: str) -> tuple[str, int, int]:
     try:
         loop, distance, locality = value
     except (TypeError, ValueError):
-        raise ScheduleError(f"{what} must be a loop, iterations ahead and a locality, got {value!r}") from None
+        raise ScheduleError(f"{what} must be a loop, iterations ahead and a locality, got {show(value)}") from None
     return _name(loop, what), _number(distance, f"distance of {what}"), _number(locality, f"locality of {what}", 0)
 
 
@@ -238,26 +238,26 @@ def _fission(value: Any, what: str) -> tuple[str, int]:
     try:
         loop, locality = value
     except (TypeError, ValueError):
-        raise ScheduleError(f"{what} must be a loop and a locality, got {value!r}") from None
+        raise ScheduleError(f"{what} must be a loop and a locality, got {show(value)}") from None
     return _name(loop, what), _number(locality, f"locality of {what}", 0)
 
 
 def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
     given = tuple(values) if isinstance(values, Iterable) else (values,)
     if not all(isinstance(each, Prefetch) for each in given):
-        raise ScheduleError(f"{what} must be a Prefetch, or a sequence of them, got {values!r}")
+        raise ScheduleError(f"{what} must be a Prefetch, or a sequence of them, got {show(values)}")
     return given
 
 
 def _other_passes(values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not all(isinstance(text, str) for text in values):
-        raise ScheduleError(f"passes of a schedule must be texts such as ('own-pass{{size=8}}',), got {values!r}")
+        raise ScheduleError(f"passes of a schedule must be texts such as ('own-pass{{size=8}}',), got {show(values)}")
     return tuple(str(spec).replace('"', "") for spec in parse_specs(",".join(values)))
 
 
 def _flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
-        raise ScheduleError(f"{what} must be True or False, got {value!r}")
+        raise ScheduleError(f"{what} must be True or False, got {show(value)}")
     return value
 
 

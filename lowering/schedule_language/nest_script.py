@@ -10,7 +10,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from ...ir.dialects.gather_dialect import LoopOp
 from ...ir.dialects.types import element_size_bytes
-from ...ir.errors import ScheduleError, did_you_mean
+from ...ir.errors import ScheduleError, did_you_mean, show
 from ...ir.loop_name import LoopName
 from ...ir.modules.context import make_context
 from ...ir.modules.pseudocode import print_loop_nest
@@ -79,7 +79,7 @@ class NestScript(OwnerSteps):
         call = f"tile({_shown(loop)}, {size!r})"
         name = self._name(loop, call)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise self._rejected(call, f"expected a whole number of iterations from 1, got {size!r}", [name])
+            raise self._rejected(call, f"expected a whole number of iterations from 1, got {show(size)}", [name])
         options = {} if tail == "guard" else {"tail": (tail,)}
         self._step("tile-loops", call, ((name, size),), [name], options)
         return LoopHandle(self, name.outer_tile), LoopHandle(self, name.inner_tile)
@@ -149,7 +149,7 @@ class NestScript(OwnerSteps):
         known = self._row_bytes
         row_bytes = known if row_bytes is None else row_bytes
         if known is None or row_bytes != known:
-            has = "there is no row" if known is None else f"rows have {known} bytes, got {row_bytes!r}"
+            has = "there is no row" if known is None else f"rows have {known} bytes, got {show(row_bytes)}"
             raise self._rejected(call, has, [])
         return self._step("specialize-inner", call, row_bytes, [])
 
@@ -281,7 +281,7 @@ class NestScript(OwnerSteps):
         if isinstance(loop, LoopHandle) and loop.script is not self:
             raise ScheduleError(f"{loop!r} belongs to another schedule; take this one's with loop({loop.name!r})")
         if not isinstance(loop, LoopHandle | str):
-            raise ScheduleError(f"a loop is named by text or by a handle, got {loop!r}")
+            raise ScheduleError(f"a loop is named by text or by a handle, got {show(loop)}")
         name = LoopName(loop)
         if name in self.labels:
             return name

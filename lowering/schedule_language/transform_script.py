@@ -25,12 +25,11 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.parser import Parser
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.arg_spec import ArgSpec
-from xdsl.utils.exceptions import ParseError, VerifyException
 
-from ...ir.errors import ScheduleError
+from ...ir.errors import ScheduleError, show
+from ...ir.modules.read_module import InputError, read_module
 from ..registry import all_passes
 
 ENTRY = "__transform_main"
@@ -78,13 +77,14 @@ def read_transform_script(text: str) -> list[ArgSpec]:
     Raises:
         ScheduleError: the text does not parse, or it does something else than apply passes one after the other.
     """
+    if not isinstance(text, str):
+        raise ScheduleError(f"a transform script is text, got {show(text)}")
     context = Context()
     for dialect in (Builtin, transform.Transform):
         context.load_dialect(dialect)
     try:
-        module = Parser(context, text, "<transform script>").parse_module()
-        module.verify()
-    except (ParseError, VerifyException) as error:
+        module = read_module(text, "<transform script>", context)
+    except InputError as error:
         raise ScheduleError(f"the transform script does not parse: {error}") from None
     sequences = [op for op in module.walk() if isinstance(op, transform.NamedSequenceOp)]
     entry = next((op for op in sequences if op.sym_name.data == ENTRY), None)

@@ -2,6 +2,8 @@
 
 import re
 import tracemalloc
+import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -56,6 +58,53 @@ def test_masked_arrays_and_ragged_lists_are_rejected_by_name(name):
         gn.gather(**arguments | {name: masked})
     with pytest.raises(gn.InvalidGatherError, match=f"{name} does not make an array: .*inhomogeneous"):
         gn.gather(**arguments | {name: [[1], [2, 3]]})
+
+
+ROWS, M = DATA[0], np.ma.masked
+MASKED = {
+    "data": (gn.gather, [1.0, M], [0]),
+    "indices": (gn.gather, ROWS, [[0, 1], [2, M]]),
+    "offsets": (gn.gather_reduce, ROWS, [0, 1, 2], [0, M]),
+    "weights": (partial(gn.gather_reduce, weights=[[1.0, M]]), ROWS, [[0, 1]]),
+    "scale": (partial(gn.gather_grad, scale=M), ROWS[:1], [0], (3, 4)),
+    "the fill value": (partial(gn.gather, bounds=gn.Fill(M)), ROWS, [9]),
+}
+
+
+@pytest.mark.parametrize(("name", "call"), MASKED.items(), ids=MASKED)
+def test_a_masked_element_is_rejected_by_name_without_a_warning_of_numpy(name, call):
+    function, *arguments = call
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(gn.InvalidGatherError, match=f"^{name} (has|is) a masked "):
+            function(*arguments)
+
+
+LONG = {"list": [0.5] * 3000, "words": "ab cd " * 3000, "shape": (1,) * 3000}
+LONG["names"] = dict.fromkeys(range(3000), "x y")
+
+
+@pytest.mark.parametrize("value", LONG.values(), ids=LONG)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda value: gn.gather_grad(ROWS[:1], [0], value),
+        lambda value: gn.Schedule(tiles=value),
+        lambda value: gn.Schedule(parallel=value),
+        lambda value: gn.ArraySpec((3,), value),
+        lambda value: gn.ArraySpec.parse(value),
+        lambda value: gn.compile("gather", ROWS, [0], pipeline=value),
+        lambda value: gn.schedule("gather", ROWS, [0]).tile(value, 4),
+        lambda value: gn.schedule("gather", ROWS, [0]).tile("indices", value),
+        lambda value: gn.schedule("gather", ROWS, [0]).from_transform(value),
+        lambda value: gn.run_stage(value, ROWS, [0]),
+    ],
+)
+@pytest.mark.draw(16)
+def test_a_long_value_is_shortened_in_its_error(call, value):
+    with pytest.raises(gn.GathernestError) as caught:
+        call(value)
+    assert max(map(len, str(caught.value).splitlines())) < 1000
 
 
 ATTRIBUTE_ERRORS = [

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from gathernest.ir.errors import CompileError
 from gathernest.tools import cli
 from gathernest.tools.console import terminal
 from gathernest.tools.machine import doctor
@@ -145,15 +146,23 @@ def test_lack_of_memory_is_one_line(gathernest, monkeypatch):
     )
 
 
-def test_unexpected_error_is_one_line_and_keeps_its_traceback_in_a_file(gathernest, monkeypatch, temporary_folder):
+def test_unexpected_error_is_one_line_and_shows_its_traceback_where_asked_for(
+    gathernest, monkeypatch, temporary_folder
+):
     monkeypatch.setattr(doctor, "run", fail_with(ZeroDivisionError("one\ntwo \udcff")))
-    ended = gathernest("doctor")
-    match = re.fullmatch(
-        r"gathernest: error: unexpected ZeroDivisionError: one; please report it with (.*)\n", ended.err
-    )
-    assert match is not None
-    assert ended.status == 1
-    assert "Traceback" in Path(match[1]).read_text()
+    error = "gathernest: error: unexpected ZeroDivisionError: one; please report it with"
+    assert gathernest("doctor") == (1, "", f"{error} what --traceback shows\n")
+    first, *_, last = gathernest("doctor", "--traceback").err.splitlines()
+    assert (first, last) == ("Traceback (most recent call last):", f"{error} the lines above")
+    assert list(temporary_folder.iterdir()) == []
+
+
+def test_source_of_an_error_is_shown_with_its_traceback(gathernest, monkeypatch):
+    error = CompileError("no; please report it with what print(error.source) shows", file="<x>", source="def gather(:")
+    monkeypatch.setattr(doctor, "run", fail_with(error))
+    assert gathernest("doctor").err == "gathernest: error: no; please report it with what --traceback shows\n"
+    *_, source, last = gathernest("doctor", "--traceback").err.splitlines()
+    assert (source, last) == ("def gather(:", "gathernest: error: no; please report it with the lines above")
 
 
 def test_warning_is_one_line_without_its_source(gathernest, monkeypatch):

@@ -90,6 +90,14 @@ STAGES = (
     "batch_dims 0 bounds error scale {} : tensor<2xf32>, tensor<2xi64> -> tensor<4xf32> "
     "func.return %r : tensor<4xf32> }}",
 )
+SCRIPT = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%nest: !transform.any_op) {
+    %0 = transform.apply_registered_pass "tile-loops" with options = {"loops" = "indices", "sizes" = SIZES} to %nest
+      : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}"""
+SIZES = "{}", "{} : i64", "{} : f64", "4 : i{}", "[4, {}]", "dense<{}> : tensor<4xi64>", "dense<4> : tensor<{}xi64>"
 OPTIONS = (
     *(("show", *ARRAYS, "--axis"), ("show", *ARRAYS, "--batch-dims"), ("show", *GRADIENT, "--scale")),
     *(("show", "--indices", "7xi64", "--data"), ("show", "--data", "40x3xf32", "--indices")),
@@ -223,6 +231,11 @@ class Doors:
     def stage(self, rng: random.Random) -> None:
         path = self._file(rng.choice(STAGES).format(rng.choice(NUMBERS)), ".mlir")
         run(opt.main, "-p", rng.choice(("default", "canonicalize")), str(path))
+
+    def transform_script(self, rng: random.Random) -> None:
+        script = gn.schedule("gather", "40x3xf32", "7xi64")
+        with contextlib.suppress(gn.GathernestError):
+            script.from_transform(SCRIPT.replace("SIZES", rng.choice(SIZES).format(rng.choice(NUMBERS))))
 
     def link(self, rng: random.Random) -> None:
         names = ("axis", "batch_dims", "scale", "data", "indices", "operator", "bounds", "text", "steps")

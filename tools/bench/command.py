@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import GathernestError
+from ...ir.errors import GathernestError, show
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
@@ -202,7 +202,7 @@ def _cut(cases: "Sequence[Case]", options: argparse.Namespace) -> "Sequence[Case
 def _words(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     if not all(words):
-        raise argparse.ArgumentTypeError(f"expected names with commas between, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected names with commas between, got {show(text)}")
     return words
 
 

@@ -12,7 +12,7 @@ from ...kernels.host.dependencies import require
 from ..console.output_paths import check_folder
 from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, seed
 from ..console.watch import add_arguments as add_watch_arguments
-from ..console.watch import add_timing, run_watched, tracebacks
+from ..console.watch import add_timing, run_watched
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -62,11 +62,6 @@ def add_stage_options(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the stage and compare; the exit status is 1 where bytes differ."""
-    with tracebacks(options):
-        return _run(options)
-
-
-def _run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
     from ...kernels.playground.check_stage import check_stage, difference, reference_result
     from ...kernels.playground.run_stage import execute, lowered

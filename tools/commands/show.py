@@ -21,7 +21,7 @@ from ..console.stage_text import draw, join_stages
 from ..console.terminal import DONE, Parser, UsageError, flag_of, make_console, positive, progress
 from ..console.upstream_text import print_beside, show_command, whole_command
 from ..console.watch import add_arguments as add_watch_arguments
-from ..console.watch import add_timing, run_watched, tracebacks
+from ..console.watch import add_timing, run_watched
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     folders = {name: (flag_of(name), folder) for name, folder in given.items() if folder is not None}
     for flag, folder in folders.values():
         check_given(flag, folder, "folder")
-    with tracebacks(options), knobs.scope_of_options(**folders):
+    with knobs.scope_of_options(**folders):
         if options.dump_dir is not None:
             check_folder("--dump-dir", str(knobs.dump_dir), "stages")
         return _show(options)

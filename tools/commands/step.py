@@ -5,7 +5,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ...ir.errors import InvalidGatherError
+from ...ir.errors import InvalidGatherError, show
 from ...kernels.host.dependencies import require
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.knob_options import read_schedule
@@ -91,7 +91,9 @@ def _element(text: str) -> int | tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",")) if "," in text else int(text)
     except ValueError:
-        raise UsageError(f"--element: expected a position such as 3,1 or a number such as 7, got {text!r}") from None
+        raise UsageError(
+            f"--element: expected a position such as 3,1 or a number such as 7, got {show(text)}"
+        ) from None
 
 
 def _play(steps: "Steps") -> None:

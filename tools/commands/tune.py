@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.errors import GathernestError, InvalidGatherError, show
 from ...kernels.host.cpu import cpu_model
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
@@ -239,7 +239,7 @@ def _forget(number: str, *, as_json: bool) -> int:
         raise UsageError(f"--forget has nothing to remove: {_file()} has no records")
     if number != "all" and not (number.isdecimal() and 1 <= int(number) <= len(keys)):
         raise UsageError(
-            f"--forget takes a number from 1 to {len(keys)}, as --list prints them, or all; got {number!r}"
+            f"--forget takes a number from 1 to {len(keys)}, as --list prints them, or all; got {show(number)}"
         )
     gone = keys if number == "all" else [keys[int(number) - 1]]
     if forget(gone) is None:

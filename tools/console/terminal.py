@@ -12,10 +12,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...ir.errors import GathernestError, did_you_mean, show
+from ...ir.errors import SOURCE_HINT, GathernestError, did_you_mean, show
 from ...ir.numbers import MAX_INT64, MIN_INT64, parse_whole
 from ...kernels.host.knobs import knobs
-from ...lowering.report_file import save_report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,8 +104,13 @@ def positive_seconds(text: str) -> float:
     return number
 
 
-def run_tool(program: str, body: Callable[[], int]) -> int:
+def run_tool(program: str, body: Callable[[], int], *, shows_traceback: bool = False) -> int:
     """Run a tool; an error becomes an exit status and one line on standard error.
+
+    Args:
+        program: its name, which the line begins with.
+        body: what it does; returns the exit status.
+        shows_traceback: whether the traceback and the source of an error are printed before its line.
 
     Returns:
         What `body` returns; 1 after an error, 2 when the command line is wrong, 130 after Ctrl-C, 141 when the reader
@@ -129,7 +133,9 @@ def run_tool(program: str, body: Callable[[], int]) -> int:
         return PIPE_CLOSED
     except Exception as error:
         _drop_output(unless_writable=True)
-        _say(program, f"error: {_described(error)}")
+        if shows_traceback:
+            _print_traceback(error)
+        _say(program, f"error: {_described(error, 'the lines above' if shows_traceback else 'what --traceback shows')}")
         return MISUSED if isinstance(error, UsageError) else FAILED
 
 
@@ -140,21 +146,24 @@ def _status_of(body: Callable[[], int]) -> int:
         return end.code if isinstance(end.code, int) else DONE
 
 
-def _described(error: Exception) -> str:
-    """Return the one line for an error; a traceback goes to a file, and only for errors that are nobody's input."""
+def _print_traceback(error: Exception) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        traceback.print_exception(error)
+        if isinstance(error, GathernestError) and error.source:
+            print(error.source, file=sys.stderr)
+
+
+def _described(error: Exception, report: str) -> str:
+    """Return the one line for an error; `report` says what to report where the error is nobody's input."""
     if isinstance(error, GathernestError):
-        return str(error)
+        return str(error).replace(SOURCE_HINT, report)
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}" if error.filename else reason
     if isinstance(error, MemoryError):
         return f"there is not enough memory{f': {error}' if str(error) else ''}"
-    try:
-        report = f"please report it with {save_report(''.join(traceback.format_exception(error)), '.txt')}"
-    except OSError:
-        report = "please report it"
     first = str(error).partition("\n")[0]
-    return f"unexpected {type(error).__name__}{f': {first}' if first else ''}; {report}"
+    return f"unexpected {type(error).__name__}{f': {first}' if first else ''}; please report it with {report}"
 
 
 def _say(program: str, text: str) -> None:

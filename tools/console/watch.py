@@ -1,12 +1,10 @@
 """What a command prints while passes run: modules before and after them and after one that fails, and their times."""
 
 import argparse
-import contextlib
 import re
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_timing(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that `run_watched` and `tracebacks` read beside those of `add_arguments`."""
+    """Declare the option that `run_watched` reads beside those of `add_arguments`."""
     parser.add_argument("--timing", action="store_true", help="print how long each pass took, to standard error")
-    parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
 
 
 def with_all(words: Sequence[str]) -> list[str]:
@@ -112,17 +109,6 @@ def run_watched(
     finally:
         if args.timing:
             sys.stderr.write(time_table(made, time.perf_counter() - start))
-
-
-@contextlib.contextmanager
-def tracebacks(args: argparse.Namespace) -> Iterator[None]:
-    """Print the traceback of an error where the option `--traceback` asks for it."""
-    try:
-        yield
-    except Exception as error:
-        if args.traceback:
-            traceback.print_exception(error)
-        raise
 
 
 def print_module(where: str, text: str) -> None:

@@ -1,10 +1,8 @@
 """The command `gathernest-opt`: run passes over MLIR text, as `mlir-opt` does, with errors that a person can read."""
 
 import sys
-import traceback
 from collections.abc import Sequence
 
-from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require
 from ..console.terminal import DONE, FAILED, UsageError, run_tool
 
@@ -12,7 +10,7 @@ from ..console.terminal import DONE, FAILED, UsageError, run_tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    return run_tool("gathernest-opt", lambda: _run(words))
+    return run_tool("gathernest-opt", lambda: _run(words), shows_traceback="--traceback" in words)
 
 
 def _run(words: list[str]) -> int:
@@ -25,10 +23,6 @@ def _run(words: list[str]) -> int:
         driver = OptMain(words)
     except ArgSpecParseError as error:  # derives from BaseException
         raise UsageError(f"--target does not parse: {str(error).splitlines()[-1].strip()}") from None
-    except GathernestError as error:  # the pipeline
-        if "--traceback" in words:
-            traceback.print_exception(error)
-        raise
     try:
         driver.run()
     except ShrinkException:

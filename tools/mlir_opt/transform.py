@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ... import __version__
-from ...ir.errors import GathernestError, ScheduleError
+from ...ir.errors import SOURCE_HINT, GathernestError, ScheduleError
 from ...ir.modules.context import make_context, print_generic
 from ...ir.modules.exec_comment import header_lines
 from ...ir.modules.plugins import plugins
@@ -55,7 +55,7 @@ that a comment `// expected-error {{part of its text}}` names, on the line of th
 with @+1, @-1, @above, @below, @unknown after `expected-error`. Errors of passes have no line, and only
 their text is compared.
 
-A pass that fails unexpectedly leaves a file whose first line is the command that repeats it; add --traceback."""
+With --reproducer FILE, a pass that fails leaves a file whose first line is the command that repeats it."""
 
 
 FILES = (
@@ -194,7 +194,6 @@ class OptMain(xDSLOptMain):
                 printed=printed,
                 verify=not self.args.disable_verify,
                 edits=edits,
-                reproducer=None if self.args.reproducer is None else Path(self.args.reproducer),
             ):
                 stages.append(stage)
                 self.watch.see(stages, passes)
@@ -204,14 +203,25 @@ class OptMain(xDSLOptMain):
         except (GathernestError, ValueError) as error:
             self.watch.see_failure(stages, passes, printed(module))
             message = str(error).removeprefix(where.removeprefix("pass ")).removeprefix(":").strip()
+            message = message.replace(SOURCE_HINT, self._reproducer(error))
             raise InputError(message, self.get_input_name(), where=f"{where}: ") from error
+
+    def _reproducer(self, error: GathernestError | ValueError) -> str:
+        """Write what repeats an error to the file of `--reproducer`; return its name, or how to have it written."""
+        path = self.args.reproducer
+        if path is None:
+            return "the file that --reproducer FILE writes"
+        if isinstance(error, GathernestError) and error.source:
+            Path(path).write_text(error.source, encoding="utf-8")
+        return path
 
     def _prove(self, module: ModuleOp) -> str:
         """Return what is known of each pass, instead of the module; a refuted pass makes `status` a failure."""
         from .prove import proof_lines
 
         try:
-            lines, is_refuted = proof_lines(module, self.pipeline.passes, self.ctx)
+            path = None if self.args.reproducer is None else Path(self.args.reproducer)
+            lines, is_refuted = proof_lines(module, self.pipeline.passes, self.ctx, path)
         except (GathernestError, ValueError) as error:
             raise InputError(str(error), self.get_input_name(), where="--prove: ") from error
         self.status = FAILED if is_refuted else self.status

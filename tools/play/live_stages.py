@@ -1,11 +1,9 @@
 """From the settings to a script, its plan and its stages; and what is wrong with the settings, with the place."""
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from ...ir.errors import GathernestError
+from ...ir.errors import SOURCE_HINT, GathernestError
 from ...ir.modules.context import make_context, parse_module
 from ...ir.modules.pseudocode import print_loop_nest
 from ...ir.modules.read_module import InputError
@@ -18,9 +16,6 @@ from ...lowering.schedule_language.rejection import StepError
 from ...lowering.stage_files import StageFile
 from .settings import Settings
 from .step_lines import StepLineError, apply_lines
-
-# Gets the stage and the passes that failed on it, again and again.
-REPRODUCER = "gathernest-play.mlir"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +99,8 @@ def stages(plan: Plan) -> list[Stage] | Mistake:
     passes, context = parse_passes(plan.pipeline), make_context()
     try:
         edits = read_edits(plan.edits, passes, context)
-        saved = Path(tempfile.gettempdir()) / REPRODUCER if edits else None
         # Without an edit the steps were verified when they were applied, and the worker verifies every stage.
-        recorded = record_stages(
-            module_of(plan.problem), passes, context, edits=edits, verify=bool(edits), reproducer=saved
-        )
-        return list(recorded)
+        return list(record_stages(module_of(plan.problem), passes, context, edits=edits, verify=bool(edits)))
     except InputError as error:
         return Mistake(
             f"The stage {plan.edits[0].path.removesuffix('.mlir')}",
@@ -120,7 +111,8 @@ def stages(plan: Plan) -> list[Stage] | Mistake:
             error.length,
         )
     except GathernestError as error:
-        return Mistake("A pass behind the edited stage" if plan.edits else "The schedule", str(error))
+        message = str(error).replace(SOURCE_HINT, "the text below")
+        return Mistake("A pass behind the edited stage" if plan.edits else "The schedule", message, error.source)
 
 
 def nest_of(stages: Sequence[Stage], edited: int | None = None) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import ScheduleError, did_you_mean
+from ...ir.errors import ScheduleError, did_you_mean, show
 from ...lowering.schedule_language.calls import CALLS
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _calls(line: str) -> Iterator[Call]:
     try:
         node = ast.parse(line, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {line!r}{_hint(line)}") from None
+        raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {show(line)}{_hint(line)}") from None
     yield from _chain(node, line)
 
 
@@ -84,7 +84,7 @@ def _hint(line: str) -> str:
 def _chain(node: ast.expr, line: str) -> Iterator[Call]:
     """Yield the calls of `s.a(...).b(...)`, the first one first."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
-        raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {line!r}; write one step a line")
+        raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {show(line)}; write one step a line")
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
         yield from _chain(node.func.value, line)
     method = node.func.id if isinstance(node.func, ast.Name) else node.func.attr

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ....ir.errors import GathernestError, InvalidGatherError
+from ....ir.errors import GathernestError, InvalidGatherError, show
 from ....lowering.registry import Pipeline
 from ....lowering.schedule.schedule import Schedule
 from ...host.knobs import knobs
@@ -74,7 +74,7 @@ def other_of(
     if against is None or isinstance(against, Schedule | str):
         return beside(kernel.problem, given, schedule=against, **others)
     if not isinstance(against, type(kernel)):
-        raise InvalidGatherError(f"a kernel, a schedule or its text stands beside a kernel, got {against!r}")
+        raise InvalidGatherError(f"a kernel, a schedule or its text stands beside a kernel, got {show(against)}")
     if any(other is not None for other in others.values()):
         raise InvalidGatherError(f"{ONE_BESIDE}, got several; leave out the others")
     return against

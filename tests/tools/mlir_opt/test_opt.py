@@ -1,9 +1,7 @@
 import io
-import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from xdsl.ir import Attribute
@@ -80,17 +78,18 @@ def test_options_of_xdsl_are_taken(gathernest_opt, operator_text, monkeypatch):
     assert gathernest_opt("--disable-verify", stdin=unordered).status == 0
 
 
-def test_unexpected_error_of_a_pass_is_one_line_and_leaves_a_file_that_repeats_it(
+def test_unexpected_error_of_a_pass_is_one_line_and_repeats_from_a_file_that_is_asked_for(
     gathernest_opt, operator_text, temporary_folder
 ):
     broken = 'mlir-opt{executable="/nowhere/mlir-opt"}'
-    ended = gathernest_opt("-p", f"canonical,{broken},cse", stdin=operator_text)
-    assert ended.status == 1
-    (last,) = ended.err.splitlines()
-    assert last.startswith(
-        "gathernest-opt: error: <stdin>: pass mlir-opt: failed: ValueError: /nowhere/mlir-opt is not"
-    )
-    saved = Path(re.search(r"please report it with (\S+\.mlir)", last)[1])
+    words, saved = ("-p", f"canonical,{broken},cse"), temporary_folder / "failure.mlir"
+    error = "gathernest-opt: error: <stdin>: pass mlir-opt: failed: ValueError: /nowhere/mlir-opt is not"
+    status, out, err = gathernest_opt(*words, stdin=operator_text)
+    assert (status, out, err.count("\n"), err[: len(error)]) == (1, "", 1, error)
+    assert err.endswith("; please report it with the file that --reproducer FILE writes\n")
+    err = gathernest_opt(*words, "--reproducer", str(saved), stdin=operator_text).err
+    assert err.startswith(error) and err.endswith(f"; please report it with {saved}\n")
+    assert list(temporary_folder.iterdir()) == [saved]
     run, *module = saved.read_text().splitlines(keepends=True)
     words = shlex.split(run)
     assert (words[:4], words[4]) == (["//", "RUN:", "gathernest-opt", "%s"], "-p")

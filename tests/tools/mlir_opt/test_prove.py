@@ -16,7 +16,7 @@ def test_each_pass_has_a_line(gathernest_opt, operator_text) -> None:
 
 
 def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
-    gathernest_opt, gathernest, operator_text, monkeypatch
+    gathernest_opt, gathernest, operator_text, monkeypatch, tmp_path
 ) -> None:
     def one_short(builder, start, step, upper, *, guarded):
         end = right(builder, start, step, upper, guarded=guarded)
@@ -24,7 +24,12 @@ def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
 
     right = tile_loops._tile_end
     monkeypatch.setattr(tile_loops, "_tile_end", one_short)
+    saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
+    assert ended.out.splitlines()[-1].startswith(
+        "  run it with the module that --reproducer FILE writes: gathernest exec FILE "
+    )
+    ended = gathernest_opt("-", "-p", TILED, "--prove", "--reproducer", saved, stdin=operator_text)
     assert ended.status == 1
     _, _, after = ended.out.partition("tile-loops{loops=indices sizes=16}: ")
     assert after.startswith(
@@ -64,7 +69,7 @@ def test_missing_packages_are_named(gathernest_opt, operator_text, monkeypatch) 
     dependencies.require.cache_clear()
 
 
-def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_opt, monkeypatch) -> None:
+def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_opt, monkeypatch, tmp_path) -> None:
     words = ("--operator", "gather_grad", "--data", "9x4xf32", "--indices", "5xi64", "--scale", "0.5")
     module = gathernest("show", *words, "--stage", "operator").out
     pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,tile-loops{loops=inner sizes=16}"
@@ -80,7 +85,8 @@ def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_
 
     right = tile_loops._tile_end
     monkeypatch.setattr(tile_loops, "_tile_end", one_short)
-    ended = gathernest_opt("-", "-p", pipeline, "--prove", stdin=module)
+    saved = str(tmp_path / "refuted.mlir")
+    ended = gathernest_opt("-", "-p", pipeline, "--prove", "--reproducer", saved, stdin=module)
     assert ended.status == 1
     assert "refuted: an element of grad is not added where it belongs" in ended.out
     _, *again = shlex.split(ended.out.splitlines()[-1].removeprefix("  run it: "))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....kernels.host.checkout import RevisionError, checkout
+from ....kernels.host.checkout import RevisionError, checkout, why_shallow
 from ...console.output_paths import check_file
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 
@@ -86,6 +86,7 @@ def _history(options: argparse.Namespace) -> "tuple[History, int]":
         _say(*results.notes)
         raise UsageError(
             f"there are no counts or ratios in {said}; make asv BENCH=counts writes some, and --results names others"
+            f"{why_shallow()}"
         )
     measured = results.commits
     shown = [commit for commit in commits if commit.name in measured]
@@ -93,7 +94,7 @@ def _history(options: argparse.Namespace) -> "tuple[History, int]":
         _say(*results.notes)
         raise UsageError(
             f"none of {count(len(commits), 'commit')} of {options.range} has results in {said}, which have "
-            f"{count(len(measured), 'other')}; give another range, or measure these: make asv-history"
+            f"{count(len(measured), 'other')}; give another range, or measure these: make asv-history{why_shallow()}"
         )
     notes = list(results.notes)
     if left := len(measured) - len(shown):
