@@ -51,6 +51,7 @@ def test_text_has_a_part_for_each_question(golden, without_numbers):
     assert found.fraction_in_order == found.fraction
     assert found.predicted_us == predict_us(kernel.plan.layout.nest, kernel.plan.schedule, BUILT_IN["zen3"])
     text = re.sub(r"(?m)^(the machine is|the median is) .*\n", "", without_numbers(str(found)))
+    text = re.sub(r"(?m)^\d+ lines of data", "# lines of data", text)  # a row has two lines where it is not aligned
     text = re.sub(r"(at # (?:GB/s|million a second))  .*", r"\1  THE FASTEST WAY", text)
     golden("explanation.txt", re.sub(r"bound by (copy|random lines)", "bound by THE SLOWER", text))
 

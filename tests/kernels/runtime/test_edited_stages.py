@@ -184,7 +184,9 @@ def test_pass_that_fails_behind_an_edited_stage_does_not_ask_for_a_report(dump, 
 
     monkeypatch.setattr(FoldBounds, "apply", crash)
     edit(kernel / NEST)
-    with pytest.raises(GathernestError, match="fold-bounds failed: KeyError: 'x'; an edited stage may be why: see /"):
+    with pytest.raises(
+        GathernestError, match="fold-bounds failed: KeyError: 'x'; an edited stage may be why: what print"
+    ):
         gathered(dump)
 
 

@@ -79,7 +79,7 @@ def test_warm_compiles_the_kernel_of_a_call(gathernest, words):
 
 
 def test_tune_times_schedules(gathernest, monkeypatch, tmp_path):
-    monkeypatch.setattr(gn.knobs, "tuning", str(tmp_path / "records.json"))
+    monkeypatch.setenv("GATHERNEST_TUNING", str(tmp_path / "records.json"))
     ended = gathernest("tune", *BAGS, "--candidate", "vectorize-inner{lanes=4}", "--rounds", "15", "--json")
     assert ended.status == 0
     found = json.loads(ended.out)
