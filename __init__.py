@@ -5,7 +5,7 @@
     gn.gather(data, indices, axis=0)        # NumPy arrays in, NumPy array out
     gn.ops["openvino.Gather-8"](data, indices, 0)
     kernel = gn.compile("gather", data, indices, axis=0)
-    print(kernel.stages["lower-gather-to-nest"], kernel.source)
+    print(kernel.stages["lower-to-nest"], kernel.source)
 
 Importing this package imports neither Numba nor xDSL; the first call does. `__init__.pyi` lists the public names.
 """

@@ -94,7 +94,7 @@ def _(kernel, mo):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md("""
-    After `lower-gather-to-nest` there is a loop nest, and after `fold-bounds` the arithmetic of `wrap` is in it. A
+    After `lower-to-nest` there is a loop nest, and after `fold-bounds` the arithmetic of `wrap` is in it. A
     nest is easier to read as a picture, with one line for each loop:
     """)
     return

@@ -7,7 +7,7 @@ from gathernest.ir.modules.pseudocode import print_loop_nest
 kernel = gn.compile("gather", "1000x64xf32", "100xi64", bounds="zero")
 print(kernel.pipeline, "\n")
 print(kernel.stages["operator"])
-for stage in ("lower-gather-to-nest", "drop-unit-loops", "hoist-invariants"):
+for stage in ("lower-to-nest", "drop-unit-loops", "hoist-invariants"):
     print(f"after {stage}:")
     print(print_loop_nest(parse_module(kernel.stages[stage])))
 print(kernel.source)

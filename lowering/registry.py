@@ -30,14 +30,7 @@ _OF_OWNERS = (
 )
 ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
-    "nest": (
-        "lower-gather-to-nest",
-        "lower-gradient-to-nest",
-        "lower-reduction-to-nest",
-        "fold-bounds",
-        "erase-sizes",
-        "drop-unit-loops",
-    ),
+    "nest": ("lower-to-nest", "fold-bounds", "erase-sizes", "drop-unit-loops"),
     "owners": _OF_OWNERS,
     "schedule": tuple(name for name in STEPS if name not in _OF_OWNERS),
     "loops": (
@@ -67,8 +60,6 @@ COUNTING = "count-listed"
 COPYING = "stage-result"
 # How indices are checked where that is not done in a nest of its own: no default pipeline has them.
 CHECKS = (FUSION, STAGING, COUNTING, COPYING)
-# The pass for the sums of bags.
-PROMOTION = "promote-sums"
 NAMES = tuple(name for name in PASSES if name not in OPERATOR_NAMES)
 
 
@@ -111,46 +102,23 @@ def summary(name: str) -> str:
     return (inspect.getdoc(all_passes()[name]()) or "").partition("\n")[0]
 
 
-_LOWERINGS = ("lower-gather-to-nest", "lower-gradient-to-nest", "lower-reduction-to-nest")
-
-
-def lowering_pass(*, gradient: bool = False, reduction: bool = False) -> str:
-    """Return the pass that makes the nest of a gather, a gradient or a reduction."""
-    return _LOWERINGS[1 if gradient else 2 if reduction else 0]
-
-
-def default_pipeline(
-    schedule: Schedule,
-    *,
-    erase_sizes: bool = True,
-    gradient: bool = False,
-    reduction: bool = False,
-    check: Check | None = None,
-) -> str:
-    """Return the pipeline that takes an operator, perhaps a gradient or a reduction, to loops with a schedule.
+def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, check: Check | None = None) -> str:
+    """Return the pipeline that takes an operator to loops with a schedule.
 
     Without `erase_sizes` the code keeps the sizes. `check` says how indices are checked, where that is not done in a
     nest of its own.
     """
-    lowering = lowering_pass(gradient=gradient, reduction=reduction)
-    left_out = {*_LOWERINGS, "" if erase_sizes else "erase-sizes"} - {lowering}
-    nest = [name for name in ROOMS["nest"] if name not in left_out]
+    nest = [name for name in ROOMS["nest"] if erase_sizes or name != "erase-sizes"]
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if check is None else [str(check)]
-    loops = [
-        name for name in ROOMS["loops"] if name not in (*CHECKS, "" if reduction or schedule.grouped else PROMOTION)
-    ]
+    loops = [name for name in ROOMS["loops"] if name not in CHECKS]
     return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 
 
 PIPELINES = {
     "canonical": ",".join(ROOMS["canonicalize"]),
-    "nest": ",".join([*ROOMS["canonicalize"], "lower-gather-to-nest", "fold-bounds"]),
-    "gradient-nest": ",".join([*ROOMS["canonicalize"], "lower-gradient-to-nest", "fold-bounds"]),
-    "reduction-nest": ",".join([*ROOMS["canonicalize"], "lower-reduction-to-nest", "fold-bounds"]),
+    "nest": ",".join([*ROOMS["canonicalize"], "lower-to-nest", "fold-bounds"]),
     "default": default_pipeline(NO_SCHEDULE),
-    "gradient": default_pipeline(NO_SCHEDULE, gradient=True),
-    "reduction": default_pipeline(NO_SCHEDULE, reduction=True),
     "static": default_pipeline(NO_SCHEDULE, erase_sizes=False),
     "operators": ",".join([*ROOMS["operators"], "dce"]),
 }
@@ -208,12 +176,12 @@ class Pipeline:
         texts = [options.get(option, "").lstrip("+-") for options in given]
         return [int(text) for text in texts if text.isdecimal()]
 
-    def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
-        """Return the first pass that every way to loops has and this one does not; empty when it has them all."""
+    @property
+    def missing_pass(self) -> str:
+        """The first pass that every way to loops has and this one does not; empty when it has them all."""
         given = {step[1] for step in _STEP.finditer(self.expanded())}
-        lowering = lowering_pass(gradient=gradient, reduction=reduction)
         _, *canonical = ROOMS["canonicalize"]  # without normalize-gather, which a normal gather does not need
-        needed = (*canonical, lowering, "fold-bounds", "lower-nest-to-loops")
+        needed = (*canonical, "lower-to-nest", "fold-bounds", "lower-nest-to-loops")
         return next((name for name in needed if name not in given), "")
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from .counting import fresh, instructions, session
 
 PASSES = (
-    *("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims", "lower-gather-to-nest"),
-    *("lower-gradient-to-nest", "fold-bounds", "erase-sizes", "drop-unit-loops", "specialize-inner", "tile-loops"),
+    *("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims", "lower-to-nest"),
+    *("fold-bounds", "erase-sizes", "drop-unit-loops", "specialize-inner", "tile-loops"),
     *("interchange-loops", "parallelize-loops", "hoist-indices", "vectorize-inner", "prefetch-indices"),
     *("stream-stores", "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse"),
 )

@@ -61,7 +61,7 @@ def print_loop_nest(module: ModuleOp) -> str:
     ```
     """
     if not has_loops(module):
-        return "no loops yet; they come with lower-gather-to-nest\n"
+        return "no loops yet; they come with lower-to-nest\n"
     lines = [line for op in module.ops if isinstance(op, func.FuncOp) for line in nest_lines(op)]
     return "\n".join(INDENT * line.depth + line.text for line in lines) + "\n"
 

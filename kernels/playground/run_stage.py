@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from ...ir.array_spec import ArraySpec
 from ...ir.dialects.attributes import VIEW
-from ...ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ResolveOp
+from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp
 from ...ir.errors import BoundsError, InternalError, InvalidGatherError, out_of_range, show
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.scalar import interpret
@@ -110,8 +110,7 @@ def rest_of(module: ModuleOp) -> str:
     ops = list(module.walk())
     operator = next((op for op in ops if isinstance(op, OperatorOp)), None)
     if operator is not None:
-        kind = "gradient" if isinstance(operator, GradientOp) else "reduction" if operator.SPEC.adds else "default"
-        default = PIPELINES[kind].split(",")
+        default = PIPELINES["default"].split(",")
         return ",".join(default[_first_to_run(module, operator, default) :])
     if not any(isinstance(op, LoopOp | ResolveOp) for op in ops):
         return ""

@@ -33,7 +33,7 @@ class ScheduleScript(NestScript):
 
     def __init__(self, problem: Problem):
         """Begin with the nest of a problem."""
-        pipeline = default_pipeline(NO_SCHEDULE, gradient=problem.gradient is not None, reduction=problem.reduces)
+        pipeline = default_pipeline(NO_SCHEDULE)
         before, first, behind = pipeline.partition(SCHEDULED_NEST)
         around = before.rstrip(","), first + behind
         module, layout = module_of(problem), Layout.of(problem)

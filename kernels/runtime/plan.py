@@ -75,17 +75,12 @@ class Plan:
         """The passes that make its kernel, as text."""
         if self.given is not None:
             return self.given.expanded(is_fresh=self.problem.is_fresh)
-        return default_pipeline(self.schedule, **self._kind, check=self.check)
+        return default_pipeline(self.schedule, check=self.check)
 
     @property
     def missing_pass(self) -> str:
         """The first pass that every way to loops has and a given pipeline has not; empty when nothing is missing."""
-        return "" if self.given is None else self.given.missing_pass(**self._kind)
-
-    @property
-    def _kind(self) -> dict[str, bool]:
-        """Which lowering to a nest a pipeline needs."""
-        return {"gradient": self.problem.gradient is not None, "reduction": self.problem.reduces}
+        return "" if self.given is None else self.given.missing_pass
 
     @property
     def folder(self) -> str:

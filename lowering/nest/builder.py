@@ -1,7 +1,6 @@
 """Building loop nests, for the passes that make one."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf
@@ -9,35 +8,12 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, I
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
+from ...ir.dialects.gather_dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
-from ...ir.loop_name import LoopName
-from .located import builder_at_end, made_from, replace_op
+from .located import made_from, replace_op
 
 # Lower bound, upper bound and step of a loop.
 LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
-
-
-@dataclass
-class NestBuilder:
-    """The loops made so far, with the builder that stands in the innermost."""
-
-    builder: Builder
-    zero: SSAValue
-    one: SSAValue
-    loops: list[LoopOp] = field(default_factory=list)
-
-    def loop(self, name: LoopName, size: SSAValue, *, ordered: bool = False) -> SSAValue:
-        """Open a loop over [0, size) in the innermost body and return its induction variable."""
-        bounds = self.zero, size, self.one
-        self.loops.append(insert_loop(self.builder, name, bounds, name.induction, ordered=ordered))
-        self.builder = builder_at_end(self.loops[-1])
-        return self.loops[-1].induction
-
-    def close(self) -> None:
-        """End every body with its terminator."""
-        for loop in self.loops:
-            loop.body.block.add_op(YieldOp())
 
 
 def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
@@ -51,44 +27,6 @@ def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
     if isinstance(element_type, IntegerType) and element_type.signedness.data is Signedness.SIGNLESS:
         return arith.ConstantOp(IntegerAttr(0, element_type))
     raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
-
-
-def resolve_indices(
-    builder: Builder,
-    operator: OperatorOp,
-    inductions: dict[LoopName, SSAValue],
-    names: tuple[Sequence[LoopName], Sequence[LoopName]],
-    sizes: Sequence[SSAValue],
-    components: Sequence[SSAValue],
-) -> tuple[list[SSAValue], SSAValue]:
-    """Load and resolve the index, or the tuple of indices, of one iteration.
-
-    Return the subscripts of the table that it points to, and whether it points anywhere: whether all components do.
-
-    Args:
-        inductions: the induction variable of each loop, by its name.
-        names: what the dimensions of data and of indices are called.
-        sizes: the sizes of the indexed axes.
-        components: the constants 0, 1, ... as subscripts of a tuple.
-    """
-    table_dims, index_dims = names
-    resolved: list[ResolveOp] = []
-    for component, size in zip(components, sizes, strict=True):
-        place = [component if name == "tuple" else inductions[name] for name in index_dims]
-        resolved.append(_resolve(builder, operator, place, size, "" if len(sizes) == 1 else f"_{len(resolved)}"))
-    positions = iter(resolve.position for resolve in resolved)
-    table = [next(positions) if name.role == "axis" else inductions[name.loop] for name in table_dims]
-    valid: SSAValue = resolved[0].valid
-    for resolve in resolved[1:]:
-        valid = named(builder, arith.AndIOp(valid, resolve.valid), "valid")
-    return table, valid
-
-
-def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: SSAValue, suffix: str) -> ResolveOp:
-    index = named(builder, memref.LoadOp.get(gather.indices, place), f"index{suffix}")
-    resolve = builder.insert(ResolveOp(index, size, gather.bounds.data, unsigned=gather.unsigned is not None))
-    resolve.position.name_hint, resolve.valid.name_hint = f"position{suffix}", f"valid{suffix}"
-    return resolve
 
 
 def insert_loop(

@@ -8,7 +8,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from ...ir.dialects.attributes import VIEW, ViewAttr
-from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, OperatorOp, ReductionOp, YieldOp
+from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
 from ...ir.dialects.upstream import CompressStoreOp, PrefetchOp
 from ...ir.errors import ScheduleError, did_you_mean
 from .backward_slice import is_inside
@@ -24,14 +24,6 @@ def gathers(module: ModuleOp) -> list[tuple[func.FuncOp, OperatorOp]]:
     return [(function, op) for function in functions(module) for op in function.walk() if isinstance(op, OperatorOp)]
 
 
-def lowering_of(root: Operation) -> str:
-    """Return the pass that makes a nest of the operator at or below `root`; that of gathers where there is none."""
-    for op in root.walk():
-        if isinstance(op, GradientOp | ReductionOp):
-            return "lower-gradient-to-nest" if isinstance(op, GradientOp) else "lower-reduction-to-nest"
-    return "lower-gather-to-nest"
-
-
 def loops(root: Operation) -> list[LoopOp]:
     """Return every loop at or below `root`, outermost first."""
     return [op for op in root.walk() if isinstance(op, LoopOp)]
@@ -45,7 +37,7 @@ def find_loop(root: Operation, name: str) -> LoopOp:
     if found:
         return found[0]
     names = [loop.label for loop in loops(root)]
-    there = f"its loops are {', '.join(names)}" if names else f"it has no loops; run {lowering_of(root)} first"
+    there = f"its loops are {', '.join(names)}" if names else "it has no loops; run lower-to-nest first"
     raise ScheduleError(f"the nest has no loop {name!r}; {there}{did_you_mean(name, names)}")
 
 

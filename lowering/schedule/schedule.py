@@ -163,13 +163,21 @@ class Choice:
     reasons: tuple[str, ...]
 
 
+# What passes and pipelines of earlier versions are called now.
+RENAMED = {
+    **dict.fromkeys(("lower-gather-to-nest", "lower-gradient-to-nest", "lower-reduction-to-nest"), "lower-to-nest"),
+    **dict.fromkeys(("gradient-nest", "reduction-nest"), "nest"),
+    **dict.fromkeys(("gradient", "reduction"), "default"),
+}
+
+
 def parse_specs(text: str) -> "list[ArgSpec]":
     """Read a pipeline as passes with their options.
 
     This is xDSL's reader, imported when there is something to read: a cached kernel runs without xDSL.
 
     Raises:
-        ScheduleError: the text does not parse.
+        ScheduleError: the text does not parse, or names a pass by the name that an earlier version had for it.
     """
     if not text.strip():
         return []
@@ -180,10 +188,14 @@ def parse_specs(text: str) -> "list[ArgSpec]":
     from xdsl.utils.exceptions import ArgSpecParseError
 
     try:
-        return list(parse_pipeline(re.sub(r"\s*([,{}])\s*", r"\1", text.strip())))
+        specs = list(parse_pipeline(re.sub(r"\s*([,{}])\s*", r"\1", text.strip())))
     except ArgSpecParseError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ScheduleError(f"the pipeline does not parse: {reason} in {text!r}") from None
+    for spec in specs:
+        if spec.name in RENAMED:
+            raise ScheduleError(f"{spec.name!r} is the name that an earlier version had; write {RENAMED[spec.name]!r}")
+    return specs
 
 
 def _number(value: Any, what: str, least: int = 1) -> int:

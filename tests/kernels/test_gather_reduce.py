@@ -316,7 +316,7 @@ def test_kernel_of_a_reduction_has_no_axis_and_no_narrow_floats():
         gn.compile("gather_reduce", DATA.astype("f2"), ROWS)
 
 
-@pytest.mark.parametrize("stage", ["operator", "lower-reduction-to-nest", None, "promote-sums"])
+@pytest.mark.parametrize("stage", ["operator", "lower-to-nest", None, "promote-sums"])
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_max"])
 def test_steps_of_an_element_read_each_row_of_its_bag_in_order(operator, stage):
     data, bags = DATA[:9, :8], np.array([[1, 7, -2, 0], [4, 9, 0, 4]])
@@ -329,12 +329,12 @@ def test_steps_of_an_element_read_each_row_of_its_bag_in_order(operator, stage):
 
 def test_steps_of_a_maximum_say_what_was_larger():
     data, notes = np.float32([[1], [3], [2]]), {}
-    for stage in ("operator", "lower-reduction-to-nest"):
+    for stage in ("operator", "lower-to-nest"):
         steps = gn.step("gather_max", data, [[0, 1, 2]], stage=stage)
         notes[stage] = [one.note.partition(":")[0] for one in steps]
     larger = ("the larger of 1.0 and 3.0 = 3.0", "the larger of 3.0 and 2.0 = 3.0")
     assert notes["operator"][4::4] == ["largest = 1.0, the first", *(f"largest = {said}" for said in larger)]
-    assert [note for note in notes["lower-reduction-to-nest"] if note.startswith("out[0, 0] = ")] == [
+    assert [note for note in notes["lower-to-nest"] if note.startswith("out[0, 0] = ")] == [
         *("out[0, 0] = 1.0, the first of its bag", *(f"out[0, 0] = {said}" for said in larger))
     ]
 

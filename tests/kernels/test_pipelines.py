@@ -14,7 +14,7 @@ RNG = np.random.default_rng(3)
 DATA = RNG.random((40, 12)).astype(np.float32)
 INDICES = RNG.integers(-40, 40, 30)
 TILED = (
-    "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=7},"
+    "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=7},"
     "parallelize-loops{loops=indices_o},lower-nest-to-loops,canonicalize,cse"
 )
 
@@ -28,7 +28,7 @@ def test_a_kernel_by_a_pipeline_gathers_arrays_of_any_sizes(pipeline):
 
 
 def test_a_gradient_by_a_pipeline_adds():
-    kernel = gn.compile("gather_grad", DATA, INDICES, pipeline="gradient")
+    kernel = gn.compile("gather_grad", DATA, INDICES, pipeline="default")
     wanted = gn.gather_grad(DATA[INDICES], INDICES, DATA.shape)
     assert kernel(DATA[INDICES], INDICES).tobytes() == wanted.tobytes()
 
@@ -61,11 +61,11 @@ def test_code_for_constant_sizes_is_not_run_on_others():
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        ("canonical", "the pipeline does not reach loops, and leaves gather.gather: lower-gather-to-nest is missing"),
+        ("canonical", "the pipeline does not reach loops, and leaves gather.gather: lower-to-nest is missing"),
         ("nest", "does not reach loops, and leaves gather.loop, gather.yield: lower-nest-to-loops is missing"),
         ("", "does not reach loops, and leaves gather.gather: erase-element-type is missing"),
         (
-            "erase-element-type,bufferize-gather,lower-gather-to-nest,fold-bounds,lower-nest-to-loops",
+            "erase-element-type,bufferize-gather,lower-to-nest,fold-bounds,lower-nest-to-loops",
             r"leaves arguments memref<40x3x4xi32>, .*: collapse-dims is missing",
         ),
         ("defalt", r"there is no pass 'defalt'; did you mean 'default'\?"),
@@ -89,7 +89,7 @@ def test_an_explanation_names_the_pipeline_and_predicts_nothing(known_ceilings):
 
 
 NOT_ERASED = (
-    "normalize-gather,bufferize-gather,collapse-dims,{lowering},fold-bounds,erase-sizes,drop-unit-loops,"
+    "normalize-gather,bufferize-gather,collapse-dims,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,"
     "lower-nest-to-loops,fold-constants,canonicalize,cse"
 )
 
@@ -101,16 +101,15 @@ NOT_ERASED = (
         ("gather", "i1", "i64", "argument #0 has i1; run erase-element-type"),
         ("gather", "complex<f32>", "i64", "argument #0 has complex<f32>; run erase-element-type"),
         ("gather", "f32", "ui32", "argument #1 has ui32; run erase-element-type"),
-        ("gather_grad", "ui8", "i64", "lower-gradient-to-nest: elements are ui8; run erase-element-type first"),
+        ("gather_grad", "ui8", "i64", "lower-to-nest: elements are ui8; run erase-element-type first"),
     ],
 )
 def test_element_types_that_are_not_erased_and_have_no_loads_are_rejected(operator, data, indices, message):
-    lowering = "lower-gradient-to-nest" if operator == "gather_grad" else "lower-gather-to-nest"
     with pytest.raises(gn.ScheduleError, match=re.escape(message)):
-        gn.compile(operator, f"6x4x{data}", f"4x{indices}", pipeline=NOT_ERASED.format(lowering=lowering))
+        gn.compile(operator, f"6x4x{data}", f"4x{indices}", pipeline=NOT_ERASED)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i8", "f2", "f4", "f8"])
 def test_element_types_that_have_loads_need_not_be_erased(dtype):
-    data, pipeline = DATA.astype(dtype), NOT_ERASED.format(lowering="lower-gather-to-nest")
+    data, pipeline = DATA.astype(dtype), NOT_ERASED
     assert gn.compile("gather", data, INDICES, pipeline=pipeline)(data, INDICES).tobytes() == data[INDICES].tobytes()

@@ -20,8 +20,8 @@ def test_named_pipeline_is_its_passes(name):
 
 
 def test_named_pipeline_stands_among_passes():
-    names = [step.name for step in parse_passes("canonical,lower-gather-to-nest,cse")]
-    assert names[-2:] == ["lower-gather-to-nest", "cse"]
+    names = [step.name for step in parse_passes("canonical,lower-to-nest,cse")]
+    assert names[-2:] == ["lower-to-nest", "cse"]
     assert names[0] == "normalize-gather"
 
 
@@ -62,6 +62,10 @@ def test_pass_prints_as_it_is_written():
         ("vectorize-inner{lanes}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes'"),
         ("vectorize-inner{lanes=4,5}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes=4,5'"),
         ("unroll{loop=3 factor=2}", "pass unroll: expected a word for loop, got 'loop=3'"),
+        (
+            "canonical,lower-gradient-to-nest",
+            "'lower-gradient-to-nest' is the name that an earlier version had; write 'lower-to-nest'",
+        ),
     ],
 )
 def test_wrong_pipeline_says_what_is_wrong(text, message):

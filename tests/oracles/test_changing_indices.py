@@ -114,7 +114,7 @@ def test_indices_that_change_after_their_first_read_lead_nowhere_outside(
 ):
     specs = ArraySpec(shape, np.dtype("f4")), ArraySpec(indices_shape, np.dtype("i8"))
     problem = Problem.checked(operator, *specs, Bounds(bounds), gradient=Gradient(1.0) if is_gradient else None)
-    pipeline = default_pipeline(NO_SCHEDULE, gradient=is_gradient, reduction=problem.reduces)
+    pipeline = default_pipeline(NO_SCHEDULE)
     pipeline = pipeline.replace("drop-unit-loops", f"drop-unit-loops,{passes}" if passes else "drop-unit-loops")
     indices = np.random.default_rng(1).integers(0, min(problem.axis_sizes), indices_shape)
     source, result = (np.zeros(spec.shape, spec.dtype) for spec in (problem.source, problem.result))

@@ -20,7 +20,7 @@ from ..selection import examples
 from .cases import EXACT
 
 # The stage that looks at an index only in the loops that copy: at none where there is nothing to copy.
-RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"
+RESOLVES_WHERE_IT_COPIES = "lower-to-nest"
 
 # Stages that resolve each index where they use it, and so may have written when they meet a bad one.
 BEFORE_THE_CHECK = {

@@ -210,7 +210,7 @@ def _print_stages(console: "Console", kernel: "Kernel") -> None:
     stages = {stage.pass_name: stage for stage in run_stages(make_plan(kernel.problem, kernel.schedule))}
     operator = next(line.strip() for line in stages["operator"].text.splitlines() if "= gather." in line)
     _print_part(console, "The operator", [operator])
-    for title, name in (("Its loop nest", "lower-gather-to-nest"), ("The nest, scheduled", SCHEDULED_NEST)):
+    for title, name in (("Its loop nest", "lower-to-nest"), ("The nest, scheduled", SCHEDULED_NEST)):
         _print_part(console, title, (draw(stages[name]) or "").splitlines())
     _print_part(console, "The code that copies a tile, as Numba compiles it", _copying_function(kernel.source))
 

@@ -39,7 +39,7 @@ FOLDERS = {
     "dump_dir": "write every stage there, in a folder of the gather's own",
     "override_dir": "replace stages by those that were edited in such a dump",
 }
-NEST, GRADIENT_NEST = "lower-gather-to-nest", "lower-gradient-to-nest"
+NEST = "lower-to-nest"
 ROUNDS = 9
 # Columns that a description has behind the name of its stage, and how far it is indented below it otherwise.
 LEAST_ROOM, INDENT = 40, " " * 4
@@ -259,7 +259,7 @@ def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
     if picture and (name in (None, "list") or name in CODE_STAGES):
         raise InvalidGatherError(
             "--picture draws the loops of one stage of the IR, or of all; add --stage with a pass from "
-            f"{NEST if NEST in passes else GRADIENT_NEST!r} to {passes[-1]!r}, such as --stage {SCHEDULED_NEST}, or "
+            f"{NEST!r} to {passes[-1]!r}, such as --stage {SCHEDULED_NEST}, or "
             "--stage all"
         )
 
@@ -278,9 +278,7 @@ def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -
         return header(problem, problem.source, problem.indices) + stages[name].text
     picture_text = draw(stages[name])
     if picture_text is None:
-        raise InvalidGatherError(
-            f"stage {name!r} has no loops to draw yet; the first that has is 'lower-gather-to-nest'"
-        )
+        raise InvalidGatherError(f"stage {name!r} has no loops to draw yet; the first that has is {NEST!r}")
     return picture_text
 
 
@@ -317,8 +315,7 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
     console.print(_title(kernel), style="bold")
     if remark is not None:
         console.print(remark)
-    nest = NEST if NEST in stages else GRADIENT_NEST
-    for title, name in (("The nest", nest), ("The scheduled nest", SCHEDULED_NEST)):
+    for title, name in (("The nest", NEST), ("The scheduled nest", SCHEDULED_NEST)):
         if name not in stages:  # of a pipeline that was given
             continue
         console.print(f"\n{title} (--stage {name} --picture)", style="bold")

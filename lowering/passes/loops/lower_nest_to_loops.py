@@ -16,7 +16,7 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
 from ...nest.builder import named, zero_of
 from ...nest.located import builder_before, made_from, replace_op
-from ...nest.queries import functions, loops, lowering_of, why_not_shared
+from ...nest.queries import functions, loops, why_not_shared
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LowerNestToLoops(ModulePass):
                 if isinstance(inner, ResolveOp):
                     raise ScheduleError("lower-nest-to-loops: a gather.resolve is left; run fold-bounds first")
                 if isinstance(inner, OperatorOp):
-                    raise ScheduleError(f"lower-nest-to-loops: a {inner.name} is left; run {lowering_of(inner)} first")
+                    raise ScheduleError(f"lower-nest-to-loops: a {inner.name} is left; run lower-to-nest first")
             for inner in list(function.walk()):
                 if isinstance(inner, MaskedLoadOp):
                     _lower_masked_load(inner)

@@ -45,7 +45,7 @@ class PromoteSums(ModulePass):
     The groups of `group-indices` are bags, too. Where the nest that clears has non-temporal stores, the sums are stored
     so.
 
-    Preconditions: the loops over the bags are what `lower-reduction-to-nest` or `group-indices` made. A bag whose row
+    Preconditions: the loops over the bags are what `lower-to-nest` or `group-indices` made. A bag whose row
     has no known size, or more than 64 sums, stays as it is: its sums are in memory, and so in the first cache.
 
     Input:

@@ -65,7 +65,7 @@ class OwnerComputes(ModulePass):
             if len(found) != 1:
                 raise ScheduleError(
                     f"owner-computes: expected one gather.accumulate, got {len(found)}; it is for gradients, after "
-                    "lower-gradient-to-nest"
+                    "lower-to-nest"
                 )
             _own(function, found[0], self.owners, self.axis)
 

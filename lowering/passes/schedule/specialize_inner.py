@@ -13,7 +13,7 @@ from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import DYNAMIC
-from ...nest.queries import functions, lowering_of, view_of
+from ...nest.queries import functions, view_of
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _elements(function: func.FuncOp, row_bytes: int) -> int:
     """Return how many elements of data a row has; those of indices may have another width."""
     data = function.body.block.args[0].type if function.body.block.args else None
     if not isinstance(data, MemRefType):
-        raise ScheduleError(f"specialize-inner: expected a nest over memrefs; run {lowering_of(function)} first")
+        raise ScheduleError("specialize-inner: expected a nest over memrefs; run lower-to-nest first")
     width = element_size_bytes(data.element_type)
     size, rest = divmod(row_bytes, width)
     if rest or size < 1:

@@ -1,4 +1,4 @@
-"""Walk a nest, from `lower-gather-to-nest` down to upstream loops, and collect what it means."""
+"""Walk a nest, from `lower-to-nest` down to upstream loops, and collect what it means."""
 
 from collections.abc import Sequence
 

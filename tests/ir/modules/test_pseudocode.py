@@ -15,7 +15,7 @@ def picture(stage: str) -> str:
 
 def test_nest_as_the_operator_gives_it():
     assert (
-        picture("lower-gather-to-nest")
+        picture("lower-to-nest")
         == """\
 for batch(b) in 0..n_batch:
   for outer(o) in 0..n_outer:
@@ -55,12 +55,12 @@ def test_loops_keep_their_names():
 
 
 def test_operator_has_no_loops_yet():
-    assert picture("operator") == "no loops yet; they come with lower-gather-to-nest\n"
+    assert picture("operator") == "no loops yet; they come with lower-to-nest\n"
 
 
 def test_components_of_a_tuple_have_names_of_their_own():
     kernel = gn.compile("gather_nd", "20x30x8xf32", "9x2xi64", bounds="clip", schedule=gn.Schedule())
-    text = print_loop_nest(parse_module(kernel.stages["lower-gather-to-nest"]))
+    text = print_loop_nest(parse_module(kernel.stages["lower-to-nest"]))
     assert "position_1, valid_1 = resolve(index_1, n_axis_1, clip)" in text
     assert "data[b, position, position_1, j] where (valid & valid_1)" in text
 

@@ -85,7 +85,7 @@ def test_verdicts_are_told_one_by_one():
     said: list = []
     problem = gn.compile(*ROWS).problem
     assert first_refuted(problem, parse_passes("nest,erase-sizes"), None, said.append) is None
-    assert [verdict.name for verdict in said][-3:] == ["lower-gather-to-nest", "fold-bounds", "erase-sizes"]
+    assert [verdict.name for verdict in said][-3:] == ["lower-to-nest", "fold-bounds", "erase-sizes"]
 
 
 def test_schedule_beside_a_pipeline_is_rejected():

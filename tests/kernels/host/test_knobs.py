@@ -244,7 +244,7 @@ def test_dump_dir_gets_every_stage_and_the_source(forget, cache_dir, tmp_path):
     assert names[-1].endswith("-kernel.py")
     assert [name[:2] for name in names] == [f"{number:02}" for number in range(len(names))]
     stages = {name[3:-5] for name in names[:-1]}
-    assert {"normalize-gather", "collapse-dims", "lower-gather-to-nest", "fold-bounds", "lower-nest-to-loops"} <= stages
+    assert {"normalize-gather", "collapse-dims", "lower-to-nest", "fold-bounds", "lower-nest-to-loops"} <= stages
     assert "gather.gather" in (folder / names[0]).read_text()
     assert "@njit" in (folder / names[-1]).read_text()
 

@@ -70,8 +70,8 @@ def test_the_rest_of_a_pipeline_is_what_a_stage_has_not_been_through():
     for name, before in itertools.pairwise(("operator", "collapse-dims", "fold-bounds", "lower-nest-to-loops")):
         assert len(rests[name]) > len(rests[before])
     assert rests["operator"][0] == "normalize-gather"
-    assert rests["collapse-dims"][0] == "lower-gather-to-nest"
-    assert rests["lower-gather-to-nest"][0] == "fold-bounds"
+    assert rests["collapse-dims"][0] == "lower-to-nest"
+    assert rests["lower-to-nest"][0] == "fold-bounds"
     assert rests["fold-bounds"][0] == "hoist-invariants"
     assert rests["cse"] == [""]
 

@@ -12,7 +12,7 @@ from gathernest.kernels.runtime.disk_cache import entry_folder
 
 DATA, INDICES = np.arange(36, dtype=np.int32).reshape(9, 4), np.array([1, 0, 3, -1, 8])
 WANTED = DATA[INDICES]
-NEST = "05-lower-gather-to-nest.mlir"
+NEST = "05-lower-to-nest.mlir"
 STORE = "memref.store %element"
 TWICE = f"%twice = arith.addi %element, %element : i32\n{STORE.replace('element', 'twice')}"
 
@@ -129,7 +129,7 @@ def test_edit_is_seen_where_the_environment_names_the_folder(python, tmp_path):
         os.environ["GATHERNEST_OVERRIDE_DIR"] = "dump"
         axis = 0
         values = [int(gn.gather(data, indices, axis)[0, 1]) for _ in range(4)]
-        (path,) = Path("dump").glob("*/05-lower-gather-to-nest.mlir")
+        (path,) = Path("dump").glob("*/05-lower-to-nest.mlir")
         path.write_text(path.read_text().replace("%j], %valid", "%b], %valid"))
         values += [int(gn.gather(data, indices, axis)[0, 1]) for _ in range(4)]
         print(values)

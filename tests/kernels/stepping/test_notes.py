@@ -49,7 +49,7 @@ STEPPED = {
         f"{bounds}_{index}_{stage}": (("gather", DATA, [index]), {"bounds": bounds, "stage": stage})
         for bounds, indices in OUTSIDE.items()
         for index in indices
-        for stage in ("operator", "lower-gather-to-nest")
+        for stage in ("operator", "lower-to-nest")
     },
     "wrapped_index": (("gather", DATA, INDICES), {"bounds": "zero", "element": (1, 1)}),
     "tuples": (("gather_nd", DATA, [[4, -1], [0, 2]]), {"stage": "operator"}),
@@ -73,14 +73,14 @@ STEPPED = {
             ("gather_grad", GRAD, [1, 4, 1]),
             {"data_shape": (5, 4), "element": (1, 2), "scale": 0.5, "stage": stage},
         )
-        for stage in ("operator", "lower-gradient-to-nest", "cse")
+        for stage in ("operator", "lower-to-nest", "cse")
     },
     "gradient_without_a_scale": (
         ("gather_grad", GRAD, [1, 4, 1]),
         {"data_shape": (5, 4), "element": (1, 2), "stage": "operator"},
     ),
     "index_outside": (("gather", DATA, [4, -1, 7]), {"element": (1, 1)}),
-    "index_outside_in_the_nest": (("gather", DATA, [4, -1, 7]), {"stage": "lower-gather-to-nest"}),
+    "index_outside_in_the_nest": (("gather", DATA, [4, -1, 7]), {"stage": "lower-to-nest"}),
     "index_outside_in_loops": (("gather", DATA, [4, 7, -1, 8, 0]), {"stage": "cse"}),
     "no_index_outside": (("gather", DATA, INDICES), {"element": (1, 1)}),
     "rank_0": (("gather", np.arange(5.0), 3), {}),
@@ -97,7 +97,7 @@ STEPPED = {
     "reversed": (("gather", DATA[::-1], [0]), {"element": (0, 1), "bounds": "wrap"}),
     **{
         f"unsigned_{stage}": (("gather", DATA, np.array([200], np.uint8)), {"bounds": "clip", "stage": stage})
-        for stage in ("operator", "lower-gather-to-nest")
+        for stage in ("operator", "lower-to-nest")
     },
     **{
         f"constant_{stage}": (("gather", DATA, [1, -1]), {"element": (1, 2), "module": CONSTANT, "stage": stage})

@@ -31,7 +31,7 @@ PROBLEMS = {
     "unrolled": (problem_of("gather", "1000x64xf32", "100xi64"), "unroll{loop=inner factor=32}"),
 }
 NESTS = [
-    ("tiled", "lower-gather-to-nest"),
+    ("tiled", "lower-to-nest"),
     ("tiled", "hoist-invariants"),
     ("tiled", "cse"),
     ("everything", "hoist-invariants"),
@@ -149,7 +149,7 @@ def test_drawing_is_the_reviewed_one(name, stage, golden):
 
 
 def test_names_are_escaped():
-    module = parse_module(stages("tiled")["lower-gather-to-nest"])
+    module = parse_module(stages("tiled")["lower-to-nest"])
     name = "<script>alert('&')</script>\"\x07"
     next(op for op in module.walk() if isinstance(op, LoopOp)).label = name
     svg = nest_drawing(module, title="<b>&</b>")

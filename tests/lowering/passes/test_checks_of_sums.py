@@ -27,8 +27,7 @@ from gathernest.ir.operator_spec import (
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import run_passes
 
-LOWERINGS = "lower-gradient-to-nest,lower-reduction-to-nest"
-NEST = f"canonical,{LOWERINGS},fold-bounds,erase-sizes,drop-unit-loops"
+NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 LOWERED = "hoist-invariants,lower-nest-to-loops,fold-constants,promote-sums,canonicalize,cse"
 BAGS = (
     "specialize-inner{bytes=32},tile-loops{loops=check_indices,indices sizes=32,4},"

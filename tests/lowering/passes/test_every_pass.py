@@ -20,17 +20,10 @@ def with_options(name: str) -> str:
 
 
 ORDER = [name for name in NAMES if name not in STEPS]
-ONCE = (
-    "bufferize-gather",
-    "lower-gather-to-nest",
-    "lower-gradient-to-nest",
-    "lower-reduction-to-nest",
-    "lower-nest-to-loops",
-)
+ONCE = ("bufferize-gather", "lower-to-nest", "lower-nest-to-loops")
 IDEMPOTENT = [name for name in ORDER if name not in ONCE]
 TO_LOOPS = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
-LOWERINGS = "lower-gather-to-nest,lower-gradient-to-nest,lower-reduction-to-nest"
-OF_THE_NEST = f"canonical,{LOWERINGS},fold-bounds,erase-sizes,drop-unit-loops"
+OF_THE_NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 
 
 def before(name: str) -> str:

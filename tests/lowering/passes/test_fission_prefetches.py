@@ -13,7 +13,7 @@ from gathernest.lowering.nest.queries import functions, loops
 from gathernest.lowering.pipeline import run_passes
 from gathernest.lowering.registry import PIPELINES
 
-NEST = PIPELINES["reduction-nest"] + ",drop-unit-loops"
+NEST = PIPELINES["nest"] + ",drop-unit-loops"
 BOTH = "prefetch-indices{loop=bag distance=64 lines=2 locality=2},prefetch-indices{loop=bag distance=4 locality=3}"
 
 

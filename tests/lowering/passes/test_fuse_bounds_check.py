@@ -16,7 +16,7 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import run_passes
 
-NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
+NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 LOWERED = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
 DATA = np.random.default_rng(7).random((2, 2, 5, 4), dtype=np.float32)
 STAGED = (

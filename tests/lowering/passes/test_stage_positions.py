@@ -14,7 +14,7 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Operat
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import run_passes
 
-NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
+NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 LOWERED = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
 DATA = np.random.default_rng(7).random((3, 4, 5), dtype=np.float32)
 ROWS = "specialize-inner{bytes=68},vectorize-inner{lanes=4}"

@@ -13,12 +13,11 @@ from gathernest.lowering.schedule.schedule import Schedule
 
 VECTORS = "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=4}"
 REGISTERS = "specialize-inner{bytes=32}," + VECTORS
-NEST = "normalize-gather,erase-element-type,bufferize-gather,collapse-dims,lower-reduction-to-nest"
+NEST = "normalize-gather,erase-element-type,bufferize-gather,collapse-dims,lower-to-nest"
 SERIAL = default_pipeline(
-    Schedule.parse("specialize-inner{bytes=32},tile-loops{loops=indices sizes=4},vectorize-inner{lanes=4}"),
-    reduction=True,
+    Schedule.parse("specialize-inner{bytes=32},tile-loops{loops=indices sizes=4},vectorize-inner{lanes=4}")
 ).partition(",canonicalize")[0]
-PROMOTED = default_pipeline(Schedule.parse(REGISTERS), reduction=True).partition(",canonicalize")[0]
+PROMOTED = default_pipeline(Schedule.parse(REGISTERS)).partition(",canonicalize")[0]
 
 
 def bags(bounds: str = "zero", operator: GatherReduce | None = None, data: str = "9x8xf32") -> ModuleOp:
@@ -29,7 +28,7 @@ def bags(bounds: str = "zero", operator: GatherReduce | None = None, data: str =
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("schedule", ["", VECTORS, REGISTERS, "unroll{loop=inner factor=3}"])
 def test_passes_of_sums_are_proved_down_to_registers(prove, bounds, schedule):
-    verdicts = prove(bags(bounds), default_pipeline(Schedule.parse(schedule), reduction=True))
+    verdicts = prove(bags(bounds), default_pipeline(Schedule.parse(schedule)))
     assert {verdict.status for verdict in verdicts} == {"proved", "unchanged"}, "\n".join(map(str, verdicts))
     promoted = next(verdict for verdict in verdicts if verdict.name == "promote-sums")
     assert promoted.status == ("proved" if schedule == REGISTERS else "unchanged")
@@ -37,7 +36,7 @@ def test_passes_of_sums_are_proved_down_to_registers(prove, bounds, schedule):
 
 def test_integers_tiled_bags_and_rows_in_several_dimensions_are_proved(prove):
     tiled = "tile-loops{loops=bag,inner sizes=3,4},interchange-loops{order=inner_o,bag_o,bag_i,inner_i}"
-    verdicts = prove(bags("wrap", data="9x2x4xi32"), default_pipeline(Schedule.parse(tiled), reduction=True))
+    verdicts = prove(bags("wrap", data="9x2x4xi32"), default_pipeline(Schedule.parse(tiled)))
     assert {verdict.status for verdict in verdicts} == {"proved", "unchanged"}, "\n".join(map(str, verdicts))
 
 
@@ -90,7 +89,7 @@ def reduction(name: str, bounds: str = "zero", indices: str | None = None) -> Mo
 @pytest.mark.parametrize("schedule", ["", REGISTERS, PREFETCHED, FISSIONED])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_passes_of_other_reductions_are_proved_down_to_registers(prove, name, schedule, bounds):
-    verdicts = prove(reduction(name, bounds), default_pipeline(Schedule.parse(schedule), reduction=True))
+    verdicts = prove(reduction(name, bounds), default_pipeline(Schedule.parse(schedule)))
     assert {verdict.status for verdict in verdicts} == {"proved", "unchanged"}, "\n".join(map(str, verdicts))
     promoted = next(verdict for verdict in verdicts if verdict.name == "promote-sums")
     assert promoted.status == ("proved" if schedule == REGISTERS else "unchanged")
@@ -104,9 +103,9 @@ def promoted(name: str) -> str:
 
 DIVISOR = "a sum is divided by another number than that of the slices in it"
 ELSEWHERE = "an element of data is not added where it belongs"
-LOOPS = default_pipeline(Schedule(), reduction=True).partition(",promote-sums")[0]
+LOOPS = default_pipeline(Schedule()).partition(",promote-sums")[0]
 FISSION = "fission-prefetches{loop=bag locality=3}"
-AHEAD = default_pipeline(Schedule.parse(PREFETCHED), reduction=True).partition(",drop-unit")[0] + "," + PREFETCHED
+AHEAD = default_pipeline(Schedule.parse(PREFETCHED)).partition(",drop-unit")[0] + "," + PREFETCHED
 WRONG_REDUCTIONS = [
     ("mean", NEST, "count_bag(%k) = %c0_2", "count_bag(%k) = %c1_2", DIVISOR),
     ("mean", NEST, "%index = memref.load %indices[%i_1, %k]", "%index = memref.load %indices[%i_1, %c0_2]", DIVISOR),
@@ -194,5 +193,5 @@ def test_bags_of_constant_indices_are_undecided(prove):
       %r = gather.gather_reduce %data, %i bounds error : tensor<9x4xf32>, tensor<1x2xi64> -> tensor<1x4xf32>
       func.return %r : tensor<1x4xf32>
     }"""
-    verdict = prove(parse_module(text), default_pipeline(Schedule(), reduction=True))[-1]
+    verdict = prove(parse_module(text), default_pipeline(Schedule()))[-1]
     assert verdict.status == "undecided" and verdict.reason == "the indices of bags are a constant", str(verdict)

@@ -35,9 +35,9 @@ def bags(name: str) -> ModuleOp:
     return operator_module(operator, *map(ArraySpec.parse, arrays), bounds="error")
 
 
-def checked(schedule: str, check: str, **kind: bool) -> str:
+def checked(schedule: str, check: str) -> str:
     """Return a pipeline whose check is another than that of a nest of its own."""
-    pipeline = default_pipeline(Schedule.parse(schedule), **kind)
+    pipeline = default_pipeline(Schedule.parse(schedule))
     return pipeline.replace("hoist-invariants", f"{check},hoist-invariants", 1)
 
 
@@ -51,14 +51,14 @@ def check_proved(verdicts, check: str) -> None:
 @pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
 @pytest.mark.parametrize("name", [*BAGS, *PAIRS])
 def test_bags_that_are_checked_while_they_are_added_are_proved_down_to_registers(prove, name, schedule):
-    check_proved(prove(bags(name), checked(schedule, FUSED, reduction=True)), FUSED)
+    check_proved(prove(bags(name), checked(schedule, FUSED)), FUSED)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
 @pytest.mark.parametrize("name", BAGS)
 def test_bags_that_read_staged_positions_are_proved_down_to_registers(prove, name, schedule):
-    check_proved(prove(bags(name), checked(schedule, STAGED, reduction=True)), STAGED)
+    check_proved(prove(bags(name), checked(schedule, STAGED)), STAGED)
 
 
 GRADIENTS = {
@@ -80,7 +80,7 @@ LOOPS = {"gather": "batch", "gather_elements": "outer"}
 def test_gradients_are_proved_down_to_loops(operator, prove, name, schedule, scale):
     passes, loop = (text.replace("LOOP", LOOPS[name]) for text in GRADIENTS[schedule])
     for check in (f"fuse-bounds-check{{loop={loop}}}", "stage-positions{bits=8}", "stage-positions{bits=32}"):
-        check_proved(prove(operator(name, "error", scale=scale), checked(passes, check, gradient=True)), check)
+        check_proved(prove(operator(name, "error", scale=scale), checked(passes, check)), check)
 
 
 @pytest.mark.draw(1)
@@ -89,7 +89,7 @@ def test_tuples_are_proved(operator, prove, loop):
     check = f"fuse-bounds-check{{loop={loop}}}"
     tiles = "tile-loops{loops=indices sizes=3}" if loop == "indices_o" else ""
     check_proved(prove(operator("gather_nd", "error"), checked(tiles, check)), check)
-    check_proved(prove(operator("gather_nd", "error", scale=0.5), checked(tiles, check, gradient=True)), check)
+    check_proved(prove(operator("gather_nd", "error", scale=0.5), checked(tiles, check)), check)
 
 
 def test_the_check_of_one_tuple_that_is_asked_the_wrong_way_is_refuted(operator, verdict_of):
@@ -100,7 +100,7 @@ def test_the_check_of_one_tuple_that_is_asked_the_wrong_way_is_refuted(operator,
 
 def test_owners_of_an_empty_axis_check_nothing(operator, verdict_of):
     passes, loop = GRADIENTS["owners"]
-    pipeline = checked(passes, f"fuse-bounds-check{{loop={loop}}}", gradient=True).partition(",hoist-invariants")[0]
+    pipeline = checked(passes, f"fuse-bounds-check{{loop={loop}}}").partition(",hoist-invariants")[0]
     floor = ", gather.min_axis_sizes = array<i64: 1>"
     verdict = verdict_of(operator("gather", "error", scale=1.0), pipeline, floor, "")
     assert verdict.status == "refuted" and "an index is not checked" in verdict.reason, str(verdict)
@@ -123,6 +123,6 @@ def test_owners_of_an_empty_axis_check_nothing(operator, verdict_of):
     ],
 )
 def test_a_pass_that_breaks_the_check_of_bags_is_refuted(verdict_of, check, old, new, reason):
-    pipeline = checked(AHEAD, check, reduction=True).partition(",hoist-invariants")[0]
+    pipeline = checked(AHEAD, check).partition(",hoist-invariants")[0]
     verdict = verdict_of(bags("sum"), pipeline, old, new)
     assert verdict.status == "refuted" and reason in verdict.reason, str(verdict)

@@ -11,7 +11,7 @@ from gathernest.lowering.registry import PIPELINES
 
 from ...selection import example_ratio
 
-NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes"
+NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes"
 SETTLED = {Status.PROVED, Status.UNCHANGED}
 ROWS = "interchange-loops{order=batch,indices_o,outer,indices_i,inner}"
 SCHEDULES = {
@@ -56,7 +56,7 @@ def test_default_pipeline_is_proved(name, bounds, index, operator, prove) -> Non
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd"])
 def test_default_pipeline_of_a_gradient_is_proved(name, bounds, index, operator, prove) -> None:
-    verdicts = prove(operator(name, bounds, index, scale=2.0), PIPELINES["gradient"])
+    verdicts = prove(operator(name, bounds, index, scale=2.0), PIPELINES["default"])
     assert unsettled(verdicts) == []
     assert verdicts[-1].status is Status.PROVED
 
@@ -64,7 +64,7 @@ def test_default_pipeline_of_a_gradient_is_proved(name, bounds, index, operator,
 def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
     owners = "owner-computes{owners=3},tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners}"
     vectors = "vectorize-inner{lanes=4},stream-stores"
-    pipeline = f"canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,{owners},{vectors}"
+    pipeline = f"canonical,lower-to-nest,fold-bounds,erase-sizes,{owners},{vectors}"
     assert unsettled(prove(operator("gather", "zero", scale=1.0), f"{pipeline},lower-nest-to-loops")) == []
 
 
@@ -72,14 +72,14 @@ def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
 @pytest.mark.parametrize("partition", ["owners=3}", "owners=4},interleave-owners{block=2}"])
 def test_owners_that_clear_and_scale_their_own_positions_are_proved(partition, operator, prove) -> None:
     owners = f"owner-computes{{{partition},fuse-into-owners,tile-loops{{loops=indices sizes=16}}"
-    pipeline = f"canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,{owners},parallelize-loops{{loops=owners}}"
+    pipeline = f"canonical,lower-to-nest,fold-bounds,erase-sizes,{owners},parallelize-loops{{loops=owners}}"
     pipeline += ",vectorize-inner{lanes=4},prefetch-slices{loop=indices_i distance=2 locality=2},lower-nest-to-loops"
     assert unsettled(prove(operator("gather", "zero", scale=2.0), pipeline)) == []
 
 
 @pytest.mark.thorough
 def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator, prove) -> None:
-    pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,owner-computes{owners=3}"
+    pipeline = "canonical,lower-to-nest,fold-bounds,erase-sizes,owner-computes{owners=3}"
     pipeline += ",tile-loops{loops=indices sizes=2},compact-indices{loop=indices_i}"
     last = prove(operator("gather", "zero", scale=1.0), pipeline)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
@@ -90,7 +90,7 @@ def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator
 def test_sorted_indices_are_undecided_with_a_reason_and_right_in_samples(prove, more) -> None:
     arrays = ArraySpec.parse("9x6xf32"), ArraySpec.parse("17xi64")
     module = operator_module(Gather(), *arrays, bounds="zero", gradient=Gradient(2.0))
-    pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
+    pipeline = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
     last = prove(module, pipeline + more)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
     assert last.reason == "indices are sorted by position, and where each goes the nest counts while it runs"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
+NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 TILED = f"{NEST},tile-loops{{loops=indices sizes=4}}"
 STAGED = (
     f"{TILED},interchange-loops{{order=batch,indices_o,outer,indices_i,inner}}"
@@ -161,7 +161,7 @@ WRONG_FUSIONS = {
     "out is not fresh": Wrong(FUSED, ", gather.fresh_out", "", "is written before all indices are checked"),
 }
 WRONG |= {name: replace(wrong, bounds="error") for name, wrong in WRONG_FUSIONS.items()}
-SUMS = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes"
+SUMS = "canonical,lower-to-nest,fold-bounds,erase-sizes"
 BLOCKS = (
     f"{SUMS},owner-computes{{owners=2}},interleave-owners{{block=4}},fuse-into-owners,parallelize-loops{{loops=owners}}"
 )

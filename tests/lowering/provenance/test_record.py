@@ -52,7 +52,7 @@ def test_the_work_of_the_hot_loops_maps_to_the_operator_and_is_the_same_with_lin
 @pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")
 def test_the_vector_loads_of_the_assembly_came_from_the_load_of_data_in_the_nest(traces):
     found = traces("rows")
-    nest = next(number for number, level in enumerate(found.levels) if level.name == "lower-gather-to-nest")
+    nest = next(number for number, level in enumerate(found.levels) if level.name == "lower-to-nest")
     (load,) = find(found.levels[nest], r"gather\.masked_load %data")
     last = len(found.levels) - 1
     loads = find(found.levels[last], r"vmovu\w+ \d*\(%\w+,%\w+\), %[xyz]mm")
@@ -111,7 +111,7 @@ def test_a_pass_that_carries_no_locations_is_followed_by_what_uses_its_operation
     plan = gn.compile("gather", "100000x64xf32", "20000xi64").plan
     monkeypatch.setattr(located, "made_from", lambda source, made: made)
     stages = trace_stages(module_of(plan.problem), parse_passes(plan.pipeline), make_context())
-    nest = next(number for number, stage in enumerate(stages) if stage.name == "lower-gather-to-nest")
+    nest = next(number for number, stage in enumerate(stages) if stage.name == "lower-to-nest")
     assert all(line.origins for line in stages[nest].lines if "=" in line.text)
 
 

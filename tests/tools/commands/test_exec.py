@@ -80,7 +80,7 @@ def test_an_edited_stage_is_compared_with_another(stage, capsys):
 
 def test_a_gradient_takes_grad_and_the_shape_of_data(capsys, tmp_path):
     show = ["show", "--operator", "gather_grad", "--data", "5x4xf32", "--indices", "3xi64", "--scale", "0.5"]
-    assert main([*show, "--stage", "lower-gradient-to-nest"]) == 0
+    assert main([*show, "--stage", "lower-to-nest"]) == 0
     file = tmp_path / "grad.mlir"
     file.write_text(capsys.readouterr().out)
     assert outcome(capsys, file, "--random", "7") == (

@@ -93,7 +93,7 @@ def test_json_with_pictures_has_none_before_the_nest(gathernest):
     facts = json.loads(gathernest(*ROWS, "--stage", "all", "--picture", "--json").out)
     pictures = {stage["name"]: stage["picture"] for stage in facts["stages"]}
     assert pictures["operator"] is None
-    assert "for indices" in pictures["lower-gather-to-nest"]
+    assert "for indices" in pictures["lower-to-nest"]
 
 
 def test_knob_schedule_is_shown(gathernest, monkeypatch):
@@ -166,7 +166,7 @@ def test_stage_that_was_edited_in_a_dump_is_shown_with_what_follows_from_it(gath
     words = ("show", "--data", "9x4xf32", "--indices", "5xi64", "--schedule", "", "--stage")
     assert gathernest(*words, "operator", "--dump-dir", str(tmp_path)).status == 0
     (folder,) = tmp_path.iterdir()
-    path = folder / "05-lower-gather-to-nest.mlir"
+    path = folder / "05-lower-to-nest.mlir"
     path.write_text(path.read_text().replace("bounds error", "bounds clip"))
     nest = gathernest(*words, "fold-bounds", "--override-dir", str(tmp_path))
     assert (nest.status, nest.err) == (0, "")

@@ -72,7 +72,7 @@ def test_missing_packages_are_named(gathernest_opt, operator_text, monkeypatch) 
 def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_opt, monkeypatch, tmp_path) -> None:
     words = ("--operator", "gather_grad", "--data", "9x4xf32", "--indices", "5xi64", "--scale", "0.5")
     module = gathernest("show", *words, "--stage", "operator").out
-    pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,tile-loops{loops=inner sizes=16}"
+    pipeline = "canonical,lower-to-nest,fold-bounds,erase-sizes,tile-loops{loops=inner sizes=16}"
     ended = gathernest_opt("-", "-p", pipeline, "--prove", stdin=module)
     assert ended.status == 0
     lines = ended.out.splitlines()

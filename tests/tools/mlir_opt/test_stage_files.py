@@ -30,7 +30,7 @@ def edit(path, before, after):
 def test_dump_has_a_numbered_file_for_each_stage(gathernest_opt, operator_text, dump):
     assert [path.name for path in sorted(dump.iterdir())] == [
         *("00-input.mlir", "01-normalize-gather.mlir", "02-erase-element-type.mlir", "03-bufferize-gather.mlir"),
-        *("04-collapse-dims.mlir", "05-lower-gather-to-nest.mlir", "06-fold-bounds.mlir", FILE),
+        *("04-collapse-dims.mlir", "05-lower-to-nest.mlir", "06-fold-bounds.mlir", FILE),
     ]
     first, rest = (dump / FILE).read_text().split("\n", 1)
     assert first.startswith("// tile-loops{loops=indices sizes=4} (as made: ")
@@ -58,7 +58,7 @@ def test_dump_that_nobody_edited_replaces_nothing(gathernest_opt, overridden, op
 
 
 def test_edited_stage_replaces_that_of_the_pass_and_the_next_passes_run_on_it(overridden, dump):
-    edit(dump / "05-lower-gather-to-nest.mlir", "bounds error", "bounds clip")
+    edit(dump / "05-lower-to-nest.mlir", "bounds error", "bounds clip")
     ended = overridden(more=",tile-loops{loops=outer sizes=2}")
     assert (ended.status, ended.err) == (0, "")
     assert "check_indices" not in ended.out  # which the nest has with bounds error
@@ -66,7 +66,7 @@ def test_edited_stage_replaces_that_of_the_pass_and_the_next_passes_run_on_it(ov
 
 
 def test_last_of_several_edited_stages_decides(overridden, dump):
-    edit(dump / "05-lower-gather-to-nest.mlir", "bounds error", "bounds clip")
+    edit(dump / "05-lower-to-nest.mlir", "bounds error", "bounds clip")
     edit(dump / FILE, "constant 4 : index", "constant 3 : index")
     assert "check_indices" in overridden().out
     assert "constant 3 : index" in overridden().out

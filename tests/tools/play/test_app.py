@@ -37,7 +37,7 @@ def test_the_page_has_editors_nest_bytes_and_stages(run):
     assert names["settings"] == dataclasses.replace(FIRST, steps=FIRST.steps)
     assert "parallel for indices_o(i_o) in 0..n_indices step 64:" in shown
     assert "The bytes are right" in shown
-    assert "18 cse" in shown
+    assert "19 cse" in shown
     assert "marimo-code-editor" in shown and "The nest with the edited stage" not in shown
     assert "A link brought" not in shown and "The hot loops" in shown
 

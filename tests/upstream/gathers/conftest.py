@@ -385,8 +385,7 @@ def lower(case: Case, entry: str) -> Lowering:
     module = operator_module(case.operator, data, indices, constant_indices=constant, **given)
     context, lowering = make_context(), Lowering(entry)
     lowering.add("operator", module)
-    kind = {"gradient": case.gradient is not None, "reduction": case.operator.adds}
-    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes, **kind).split(",")
+    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes).split(",")
     if case.schedule:
         pipeline.insert(pipeline.index("hoist-invariants"), case.schedule)
     for step in parse_passes(",".join(pipeline)):

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners},compact-indices{loop=indices_i}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners},compact-indices{loop=indices_i}"
 
 // CHECK: gather.loop parallel owners(%first)
 // CHECK-NEXT: %places = memref.alloca() : memref<16xi32>

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i}" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i}" --verify-diagnostics
 
 // expected-error@unknown {{not every iteration of indices_i adds one row or none}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70x6xi64>) -> tensor<9x6xf32> {

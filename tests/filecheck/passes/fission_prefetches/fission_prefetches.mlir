@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-reduction-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=256},prefetch-indices{loop=bag distance=64 lines=4 locality=2},prefetch-indices{loop=bag distance=16 lines=4 locality=3},fission-prefetches{loop=bag locality=2}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=256},prefetch-indices{loop=bag distance=64 lines=4 locality=2},prefetch-indices{loop=bag distance=16 lines=4 locality=3},fission-prefetches{loop=bag locality=2}"
 
 // The far prefetches go to a loop of their own; the near ones stay.
 // CHECK: gather.loop indices(%i

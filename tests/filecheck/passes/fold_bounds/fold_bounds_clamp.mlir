@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "normalize-gather,erase-element-type,bufferize-gather,collapse-dims,lower-gather-to-nest,fold-bounds" --split-input-file
+// RUN: gathernest-opt %s -p "normalize-gather,erase-element-type,bufferize-gather,collapse-dims,lower-to-nest,fold-bounds" --split-input-file
 
 // What was checked is clamped where it is read again: one unsigned minimum behind that of the wrap.
 // CHECK: gather.loop check_batch

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},fuse-into-owners"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},fuse-into-owners"
 
 // CHECK: gather.loop owners(%first) = %{{.*}} to %n_owned step %part {
 // CHECK-NEXT: %limit = arith.addi %first, %part : index

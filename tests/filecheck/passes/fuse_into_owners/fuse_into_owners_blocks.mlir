@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},interleave-owners{block=4},fuse-into-owners"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},interleave-owners{block=4},fuse-into-owners"
 
 // CHECK: gather.loop owners(%first) = %{{.*}} to %n_first step %c4 {
 // CHECK: gather.loop clear_axis_o(%axis_o) = %first to %n_axis step %c8

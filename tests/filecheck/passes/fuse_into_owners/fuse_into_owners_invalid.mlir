@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,fuse-into-owners" --verify-diagnostics --split-input-file
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,fuse-into-owners" --verify-diagnostics --split-input-file
 
 // expected-error@unknown {{expected a loop owners, whose iterations own positions; run owner-computes first}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

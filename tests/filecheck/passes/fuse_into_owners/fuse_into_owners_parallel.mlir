@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},parallelize-loops{loops=clear_axis},fuse-into-owners" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},parallelize-loops{loops=clear_axis},fuse-into-owners" --verify-diagnostics
 
 // expected-error@unknown {{a loop is parallel already; run it before parallelize-loops}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

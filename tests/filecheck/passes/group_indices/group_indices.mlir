@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
 
 // CHECK: %ends = memref.alloc(%n_ends) : memref<?xi64>
 // CHECK-NEXT: %places = memref.alloc(%n_indices) : memref<?xi64>

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}" --verify-diagnostics
 
 // expected-error@unknown {{expected indices to stand in no other loop, and not to be tiled}}
 func.func @gather(%grad: tensor<2x70x6xf32>, %indices: tensor<70xi64>) -> tensor<2x9x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=8},group-indices{loop=indices_i}" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=8},group-indices{loop=indices_i}" --verify-diagnostics
 
 // expected-error@unknown {{expected indices_i to stand in no other loop, and not to be tiled}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices},stream-stores"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices},stream-stores"
 
 // What is streamed is the zeros of out, and not those of the counts, which stand before them.
 // CHECK: memref.store %none, %ends[%empty_axis] : memref<?xi64>

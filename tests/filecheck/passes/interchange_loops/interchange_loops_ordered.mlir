@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,drop-unit-loops,tile-loops{loops=inner sizes=2},interchange-loops{order=inner_o,indices,inner_i}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,drop-unit-loops,tile-loops{loops=inner sizes=2},interchange-loops{order=inner_o,indices,inner_i}"
 
 // CHECK: gather.loop inner_o(%{{.*}})
 // CHECK: gather.loop ordered indices(%i)

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},interleave-owners{block=4}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},interleave-owners{block=4}"
 
 // CHECK: %n_first = arith.minsi %{{.*}}, %n_owned : index
 // CHECK-NEXT: gather.loop owners(%first) = %{{.*}} to %n_first step %c4 {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},interleave-owners{block=6}" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},interleave-owners{block=6}" --verify-diagnostics
 
 // expected-error@unknown {{expected a power of two of positions a block, got 6}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=3},interleave-owners{block=4}" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=3},interleave-owners{block=4}" --verify-diagnostics
 
 // expected-error@unknown {{expected a power of two of owners, got 3}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p canonical,lower-gather-to-nest,lower-nest-to-loops --verify-diagnostics
+// RUN: gathernest-opt %s -p canonical,lower-to-nest,lower-nest-to-loops --verify-diagnostics
 
 // expected-error@unknown {{a gather.resolve is left; run fold-bounds first}}
 func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<6xi64>) -> tensor<6x4xf32> {

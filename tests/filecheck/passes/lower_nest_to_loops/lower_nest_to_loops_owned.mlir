@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},vectorize-inner{lanes=4},hoist-invariants,lower-nest-to-loops"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},vectorize-inner{lanes=4},hoist-invariants,lower-nest-to-loops"
 
 // One test a row, around the loop that adds it.
 // CHECK: scf.if %owned {

@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p lower-nest-to-loops --verify-diagnostics --split-input-file
 
-// expected-error@unknown {{a gather.gather_mean is left; run lower-reduction-to-nest first}}
+// expected-error@unknown {{a gather.gather_mean is left; run lower-to-nest first}}
 func.func @gather(%data: memref<5x2xf32>, %indices: memref<3x4xi64>, %out: memref<3x2xf32>) {
   gather.gather_mean %data, %indices into %out bounds zero : memref<5x2xf32>, memref<3x4xi64>, memref<3x2xf32>
   func.return
@@ -8,7 +8,7 @@ func.func @gather(%data: memref<5x2xf32>, %indices: memref<3x4xi64>, %out: memre
 
 // -----
 
-// expected-error@unknown {{a gather.gather is left; run lower-gather-to-nest first}}
+// expected-error@unknown {{a gather.gather is left; run lower-to-nest first}}
 func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3xi32>) {
   gather.gather %data, %indices into %out axis 0 batch_dims 0 bounds zero : memref<5xi32>, memref<3xi64>, memref<3xi32>
   func.return

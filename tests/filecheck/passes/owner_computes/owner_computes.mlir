@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,drop-unit-loops,owner-computes{owners=2},parallelize-loops{loops=owners}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,drop-unit-loops,owner-computes{owners=2},parallelize-loops{loops=owners}"
 
 // CHECK: %padded = arith.addi %n_owned, %{{.*}} : index
 // CHECK: %share = arith.divui %padded, %{{.*}} : index

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices},parallelize-sort{parts=3}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices},parallelize-sort{parts=3}"
 
 // CHECK: %all_ends = arith.muli %n_ends, %{{.*}} : index
 // CHECK: %last_part = arith.muli %n_ends, %{{.*}} : index

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=256},owner-computes{owners=2},vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=8 lines=5}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=256},owner-computes{owners=2},vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=8 lines=5}"
 
 // Rows of a gradient: five lines of each row that is added to are prefetched, and position 0 where another owner adds.
 // CHECK: gather.loop ordered indices(%i)

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
 
 // CHECK: gather.loop ordered indices_i(%k) = %{{.*}} to %whole step
 // CHECK: %ahead = arith.muli %k, %{{.*}} : index

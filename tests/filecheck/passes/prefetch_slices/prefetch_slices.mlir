@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=128},vectorize-inner{lanes=8},prefetch-slices{loop=indices distance=4 locality=2}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=128},vectorize-inner{lanes=8},prefetch-slices{loop=indices distance=4 locality=2}"
 
 // The lines of a row, and that of its last element.
 // CHECK: gather.loop ordered indices(%i)

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,prefetch-slices{loop=clear_axis distance=1 locality=2}" --verify-diagnostics
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,prefetch-slices{loop=clear_axis distance=1 locality=2}" --verify-diagnostics
 
 // expected-error@unknown {{clear_axis adds no elements of grad that depend on its iteration}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i},vectorize-inner{lanes=4},prefetch-slices{loop=indices_i distance=1 locality=2}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i},vectorize-inner{lanes=4},prefetch-slices{loop=indices_i distance=1 locality=2}"
 
 // A row of any size: the same place of a later row that is listed.
 // CHECK: gather.loop ordered indices_i(%k)

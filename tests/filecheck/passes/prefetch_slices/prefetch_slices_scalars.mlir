@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,prefetch-slices{loop=indices distance=64 locality=3}"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,prefetch-slices{loop=indices distance=64 locality=3}"
 
 // A slice of one element, which the loop over the indices itself adds.
 // CHECK: gather.loop ordered indices(%i)

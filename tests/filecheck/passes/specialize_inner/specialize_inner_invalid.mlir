@@ -15,14 +15,14 @@ func.func @gather(%data: memref<?xi16>, %indices: memref<?xi64>, %out: memref<?x
 
 // -----
 
-// expected-error@unknown {{expected a nest over memrefs; run lower-gather-to-nest first}}
+// expected-error@unknown {{expected a nest over memrefs; run lower-to-nest first}}
 func.func @gather(%x: i64) {
   func.return
 }
 
 // -----
 
-// expected-error@unknown {{expected a nest over memrefs; run lower-gather-to-nest first}}
+// expected-error@unknown {{expected a nest over memrefs; run lower-to-nest first}}
 func.func @gather() {
   func.return
 }

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=clear_axis sizes=4},stream-stores"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=clear_axis sizes=4},stream-stores"
 
 // CHECK: gather.loop clear_axis_i(%axis_i)
 // CHECK: %over = arith.remui %address, %c16

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=clear_axis sizes=4096},stream-stores"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,tile-loops{loops=clear_axis sizes=4096},stream-stores"
 
 // CHECK: %out_rows = memref.collapse_shape %out {{.*}} : memref<1x1x?x1xf32> into memref<1x1x?xf32>
 // CHECK: gather.loop clear_axis_i_head

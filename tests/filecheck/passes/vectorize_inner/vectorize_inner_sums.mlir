@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,vectorize-inner{lanes=8},hoist-invariants"
+// RUN: gathernest-opt %s -p "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,vectorize-inner{lanes=8},hoist-invariants"
 
 // CHECK: %rest = arith.remui %{{.*}}, %c8 : index
 // CHECK: %whole = arith.subi %{{.*}}, %rest : index

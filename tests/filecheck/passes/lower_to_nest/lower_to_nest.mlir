@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p lower-gather-to-nest
+// RUN: gathernest-opt %s -p lower-to-nest
 
 // CHECK: gather.loop batch(%b) = %{{.*}} to %n_batch step
 // CHECK-NEXT: gather.loop outer(%o)

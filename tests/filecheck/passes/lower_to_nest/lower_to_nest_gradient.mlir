@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p lower-gradient-to-nest
+// RUN: gathernest-opt %s -p lower-to-nest
 
 // CHECK: func.func @gather(%grad: {{.*}}, %scale: f32 {gather.scale = 5.000000e-01 : f64})
 // CHECK: gather.loop clear_batch(%b) = %{{.*}} to %n_out_batch step

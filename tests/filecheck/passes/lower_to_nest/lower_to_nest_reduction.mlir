@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p lower-reduction-to-nest
+// RUN: gathernest-opt %s -p lower-to-nest
 
 // CHECK: gather.loop clear_indices(%i) = %{{.*}} to %n_indices step
 // CHECK-NEXT: gather.loop clear_inner(%j)
