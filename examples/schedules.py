@@ -33,7 +33,7 @@ tiles.vectorize("inner", 8)
 staged = begin()
 outer_tile, inner_tile = staged.tile("indices", 250)
 staged.interchange(outer_tile, "outer").parallel(outer_tile)
-staged.stage_indices("outer").vectorize("inner", 8).prefetch(inner_tile, distance=16, lines=4)
+staged.stage_indices("outer").vectorize("inner", 8).prefetch(inner_tile, ahead=16, lines=4)
 
 streamed = begin().from_transform(staged.to_transform())  # the same steps, and one more
 streamed.stream()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OF_OWNERS = (
     *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
-    *("compact-indices", "vectorize-lists", "prefetch-next-tile"),
+    *("compact-indices", "vectorize-lists"),
 )
 ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),

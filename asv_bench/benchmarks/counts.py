@@ -11,7 +11,7 @@ from .counting import fresh, instructions, session
 PASSES = (
     *("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims", "lower-to-nest"),
     *("fold-bounds", "erase-sizes", "drop-unit-loops", "specialize-inner", "tile-loops"),
-    *("interchange-loops", "parallelize-loops", "hoist-indices", "vectorize-inner", "prefetch-indices"),
+    *("interchange-loops", "parallelize-loops", "hoist-indices", "vectorize-inner", "prefetch"),
     *("stream-stores", "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse"),
 )
 ALLOCATING = (

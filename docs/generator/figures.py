@@ -25,7 +25,7 @@ def figures() -> dict[str, str]:
     before = nest_drawing(script.ir, title="A nest before its schedule")
     tiles, indices = script.tile("indices", 256)
     script.interchange(tiles, "outer").parallel(tiles)
-    script.stage_indices("outer").vectorize("inner", 8).prefetch(indices, distance=8, lines=4)
+    script.stage_indices("outer").vectorize("inner", 8).prefetch(indices, ahead=8, lines=4)
     rows = _plan("gather", "16x24xf32", "12xi64", 0, ROWS)
     columns = _plan("gather", "4x96xf32", "32xi64", 1, TILES)
     bags = np.array([[9, 2, 14], [2, 7, 0], [11, 5, 5], [13, 1, 9], [3, 3, 8], [15, 4, 6], [0, 12, 10], [7, 7, 7]])

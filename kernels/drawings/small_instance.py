@@ -26,7 +26,7 @@ from ..runtime.plan import Plan, row_bytes
 # Tiles of a loop and owners of an axis that a small instance has at most.
 MOST_TILES = 4
 # Passes that change how elements are moved, not by which thread or in which tile; small tiles are too small for them.
-_LEFT_OUT = ("vectorize-inner", "gather-lanes", "unroll", "prefetch-indices", "stream-stores")
+_LEFT_OUT = ("vectorize-inner", "gather-lanes", "unroll", "prefetch", "stream-stores")
 
 
 @dataclass(frozen=True, slots=True)

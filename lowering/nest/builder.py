@@ -94,6 +94,13 @@ def named(builder: Builder, op: Operation, name: str | None) -> SSAValue:
     return result
 
 
+def compute(
+    builder: Builder, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue | int, name: str
+) -> SSAValue:
+    """Insert an operation of two operands, of which a number is a constant index, and give the result a name."""
+    return named(builder, op(left, index_constant(builder, right) if isinstance(right, int) else right), name)
+
+
 def index_constant(builder: Builder, value: int) -> SSAValue:
     """Insert `arith.constant value : index`, named after its value."""
     return named(builder, arith.ConstantOp.from_int_and_width(value, IndexType()), f"c{value}")

@@ -1,7 +1,7 @@
-"""What the passes that prefetch have in common: the ranges of their options, and the iteration that they read ahead."""
+"""Prefetches of the indices that a fused check reads in its next iteration."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
@@ -11,52 +11,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...ir.dialects.gather_dialect import LoopOp
 from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import PrefetchOp
-from ...ir.errors import ScheduleError
 from ..schedule.machine_model import LINE_BYTES
-from .backward_slice import clone_slice, is_inside
-from .bounds_arithmetic import is_clamp
+from .backward_slice import is_inside
 from .builder import index_constant, named
 from .located import builder_before
 from .queries import static_size, viewed
-
-MOST_DISTANCE = 4096
-
-
-def check_ranges(by: str, *ranges: tuple[str, int, int, int]) -> None:
-    """Check options of a pass, each as (name, value, least, most); raises ScheduleError."""
-    for name, value, least, most in ranges:
-        if not least <= value <= most:
-            raise ScheduleError(f"{by}: expected {name} of {least} to {most}, got {value}")
-
-
-def later_iteration(by: str, builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
-    """Insert the induction value `distance` iterations ahead, clamped to the last one before `end`.
-
-    Raises:
-        ScheduleError: no index holds it; the message begins with `by`, the name of a pass.
-    """
-    step = static_size(loop.step) or 1
-    if distance * step >= 2**62:  # half of what an index holds; the induction variable is added to it
-        raise ScheduleError(
-            f"{by}: {distance} iterations ahead of {loop.label} are {distance * step} places, which no index holds; "
-            "use a smaller distance or step"
-        )
-    later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, distance * step)), "later")
-    last = named(builder, arith.SubiOp(end, index_constant(builder, step)), "last")
-    return named(builder, arith.MinSIOp(later, last), "ahead")
-
-
-def clone_for_prefetch(
-    ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
-) -> dict[SSAValue, SSAValue]:
-    """Do as `clone_slice`, but leave the clamps of positions out: a prefetch may have any address."""
-    mapping = dict(values)
-    for op in ops:
-        if is_clamp(op):
-            mapping[op.results[0]] = mapping.get(op.operands[0], op.operands[0])
-        else:
-            mapping = clone_slice([op], builder, mapping)
-    return mapping
 
 
 class NextIndices:

@@ -163,7 +163,7 @@ def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Va
 
 def _told_prefetch(rules: Schedule, changes: Variation) -> str:
     prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetch)
-    distances = " and ".join(str(prefetch.distance) for prefetch in prefetches)
+    distances = " and ".join(str(prefetch.ahead) for prefetch in prefetches)
     return f"prefetches {distances} steps ahead" if distances else "no prefetch"
 
 
@@ -275,7 +275,8 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
         return proposed
     model, streamed = ReductionModel(nest, machine), replace(cached, stream=True)
     cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
-    least = fixed.LEAST_GAIN_OF_STORES if cached.fission is None else fixed.LEAST_GAIN_OF_FISSIONED_STORES
+    is_separate = any(each.separate for each in cached.prefetch)
+    least = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
     if streamed_us * least >= cached_us:
         return proposed
     told = f"{_time(streamed_us)} predicted, {_time(cached_us)} with cached ones"
@@ -294,5 +295,5 @@ def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Sche
     """Yield a schedule with other stores, or without prefetches, and what it has then."""
     if not (schedule.grouped or schedule.fuse_owned) and clears_in_vectors(nest):
         yield replace(schedule, stream=True), "zeros are written with non-temporal stores"
-    if schedule.prefetch:
-        yield replace(schedule, prefetch=()), "rows are not prefetched"
+    if schedule.prefetches("rows"):
+        yield replace(schedule, prefetch=schedule.prefetches("slices", "tile")), "rows are not prefetched"

@@ -67,8 +67,9 @@ def _with_rows(nest: NestShape, machine: MachineModel, way: Choice, rows: Schedu
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
         distance = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
         lines = 1 + -(-part_bytes // LINE_BYTES)
-        prefetch = (Prefetch(counted[-1], distance, lines, NEAR),)
+        prefetch = (Prefetch("rows", counted[-1], distance, lines, NEAR),)
         reasons = (*reasons, f"the table exceeds L2: rows are prefetched {distance} indices ahead")
+    prefetch = (*prefetch, *schedule.prefetch)
     return Choice(replace(schedule, specialize=rows.specialize, lanes=rows.lanes, prefetch=prefetch), reasons)
 
 
@@ -105,7 +106,7 @@ def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) ->
     if elements > most:
         tiles = (*tiles, (inner, most))
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
-        slices = LoopName("bag"), max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1), FAR
+        slices = replace(slices, ahead=max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1))
     parts = _sort_parts(places, positions, machine.threads)
     schedule = Schedule(
         tiles,
@@ -115,7 +116,7 @@ def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) ->
         grouped=indices,
         sort_parts=parts,
         lanes=machine.wide_vector_bytes // nest.width_bytes,
-        slices=slices,
+        prefetch=(slices,),
         stream=True,
     )
     why = "indices are sorted by position: threads add up the rows of positions, and write each row once"
@@ -164,7 +165,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
     alone = [Choice(Schedule(beside.tiles, (), beside.parallel), ("one thread adds",))]
     if counted and rows.specialize is not None:
-        sliced = replace(alone[0].schedule, slices=_slices(counted[-1], row_bytes, machine))
+        sliced = replace(alone[0].schedule, prefetch=(_slices(counted[-1], row_bytes, machine),))
         # Leaving these prefetches out is never taken for plainer where grad comes from memory: 51 MB of rows of 256 B,
         # predicted to take 1.09 times as long without by a calibrated Zen 4, took 1.9 times as long.
         at = 0 if machine.exceeds_last_level_cache(nest.out_bytes) else 1
@@ -198,9 +199,9 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
         yield _share_blocks(nest, machine, (axis, positions), counted[0])
 
 
-def _slices(loop: LoopName, row_bytes: int, machine: MachineModel) -> tuple[str, int, int]:
+def _slices(loop: LoopName, row_bytes: int, machine: MachineModel) -> Prefetch:
     """Return the prefetch of the slices that a loop over the indices adds."""
-    return loop, max(SLICES_AHEAD * machine.near_bytes // row_bytes, 1), FAR
+    return Prefetch("slices", loop, max(SLICES_AHEAD * machine.near_bytes // row_bytes, 1), locality=FAR)
 
 
 def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: LoopName, row_bytes: int) -> Choice:
@@ -222,7 +223,7 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
         (axis, owners),
         fuse_owned=True,
         compact=loop.inner_tile,
-        slices=_slices(loop.inner_tile, row_bytes, machine),
+        prefetch=(_slices(loop.inner_tile, row_bytes, machine),),
     )
     return Choice(schedule, (f"owner-computes: {owners} owners list the indices of their own parts of {axis}",))
 
@@ -264,7 +265,7 @@ def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loo
         compact=loop.inner_tile,
         list_lanes=min(machine.wide_vector_bytes // 8, LISTED_LANES),  # positions have 8 bytes
         unroll=(loop.inner_tile, LISTED_LANES),
-        next_tile=(loop.inner_tile, owners),
+        prefetch=(Prefetch("tile", loop.inner_tile, owners, locality=FAR),),
     )
     why = f"owner-computes: {owners} owners have blocks of {block} positions of {axis} in turn, and list their elements"
     return Choice(schedule, (why,))
@@ -310,8 +311,8 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.specialize is not None and loop
-    prefetches, fission, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), None, ())
-    return Choice(replace(schedule, prefetch=prefetches, fission=fission), (*reasons, *why))
+    prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
+    return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
 
 
 def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> bool:
@@ -327,29 +328,29 @@ def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> boo
 
 def _prefetches(
     nest: NestShape, machine: MachineModel, loop: LoopName, pieces: tuple[tuple[str, int], ...]
-) -> tuple[tuple[Prefetch, ...], tuple[str, int] | None, tuple[str, ...]]:
-    """Return the prefetches of the rows of a bag, which of them have a loop of their own, and why.
+) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
+    """Return the prefetches of the rows of a bag, and why.
 
     They go on into the next bag; those of bags of one are of the rows of others.
     """
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
-        return (), None, ()
+        return (), ()
     if pieces:
         (_, elements), (_, all_elements) = pieces[0], nest.innermost
         near, _ = near_and_far_rows(
             nest, machine, loop, nest.indices * (all_elements // elements), elements * nest.width_bytes
         )
-        return (near,), None, (f"data exceeds L2: pieces of rows are prefetched {near.distance} indices ahead",)
+        return (near,), (f"data exceeds L2: pieces of rows are prefetched {near.ahead} indices ahead",)
     near, far = near_and_far_rows(nest, machine, loop, nest.indices)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        return (near,), None, (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
-    ahead = f"rows are prefetched {far.distance} indices ahead"
+        return (near,), (f"data exceeds L2: rows are prefetched {near.ahead} indices ahead",)
+    ahead = f"rows are prefetched {far.ahead} indices ahead"
     if not _is_fissioned(nest, machine, loop):
-        return (far, near), None, (f"data exceeds the last cache: {ahead} into L2 and {near.distance} into L1",)
-    fission, why = (loop, far.locality), f"{ahead}, by a loop in front of each bag"
+        return (far, near), (f"data exceeds the last cache: {ahead} into L2 and {near.ahead} into L1",)
+    far, why = replace(far, separate=loop), f"{ahead}, by a loop in front of each bag"
     if LEAST_FAR_ALONE_BYTES <= nest.run_bytes <= MOST_FAR_ALONE_BYTES:
-        return (far,), fission, (why,)
-    return (far, near), fission, (why, f"and {near.distance} ahead into L1 between them")
+        return (far,), (why,)
+    return (far, near), (why, f"and {near.ahead} ahead into L1 between them")
 
 
 def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tuple[str, ...]]:

@@ -33,7 +33,7 @@ def choose_prefetches(
     if (slices := next_slices(nest, machine)) is not None and lanes is not None:
         name, lines = slices
         why = f"the next slice of data along {name} is prefetched, {lines} lines a step"
-        return (Prefetch(inside[name], 1, lines, FAR),), why
+        return (Prefetch("rows", inside[name], 1, lines, FAR),), why
     if nest.is_row:
         is_around_rows = [loop for loop in nest.loops if loop not in nest.row][-1] == counted[-1]
         return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1]) if is_around_rows else NOTHING
@@ -46,7 +46,7 @@ def choose_prefetches(
     far = elements_ahead(nest, machine, inside[counted[-1][0]], counted[-1][1], lanes)
     if not far:
         return NOTHING
-    why = f"places in data are spread over much of the last cache: prefetched {far[0].distance * lanes} elements ahead"
+    why = f"places in data are spread over much of the last cache: prefetched {far[0].ahead * lanes} elements ahead"
     return far, why
 
 
@@ -89,13 +89,13 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
     if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or is_soon_over:
         return NOTHING
     near_one, far = near_and_far_rows(nest, machine, loop, count)
-    lines, soon, later = far.lines, near_one.distance, far.distance
+    lines, soon, later = far.lines, near_one.ahead, far.ahead
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
         is_short = LINE_BYTES <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
         if not is_short and not is_spread_out(nest, machine):
             return NOTHING
         one = far if row_bytes <= LINE_BYTES else near_one
-        return (one,), f"data exceeds L2: {lines} lines are prefetched {one.distance} rows ahead"
+        return (one,), f"data exceeds L2: {lines} lines are prefetched {one.ahead} rows ahead"
     why = f"data exceeds the last cache: {lines} lines are prefetched {later} rows ahead into L2"
     is_tuple = sum(name.role == "axis" for name, _ in nest.table) > 1
     if soon == later or (is_tuple and row_bytes <= LINE_BYTES):
@@ -115,7 +115,7 @@ def near_and_far_rows(
     lines = min(touched, fixed.MOST_PREFETCHED_LINES)
     soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // fixed.MIN_DISTANCES), 1)
     later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // fixed.MIN_DISTANCES), 1)
-    return Prefetch(loop, soon, lines, NEAR), Prefetch(loop, later, lines, FAR)
+    return Prefetch("rows", loop, soon, lines, NEAR), Prefetch("rows", loop, later, lines, FAR)
 
 
 def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
@@ -133,7 +133,7 @@ def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int
         return ()
     is_near = machine.near_line_ns[-1] <= machine.line_ns[-1] and nest.innermost[0].role != "inner"
     ahead = min(machine.far_rows // (2 if is_near else 1), most)
-    return (Prefetch(loop, max(ahead // lanes, 1), locality=NEAR if is_near else FAR),)
+    return (Prefetch("rows", loop, max(ahead // lanes, 1), locality=NEAR if is_near else FAR),)
 
 
 def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int) -> Prefetches:
@@ -148,10 +148,10 @@ def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, Lo
     if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
         return NOTHING
     why = f"the next row of data is prefetched, {lines} lines a step"
-    soon = Prefetch(inside[name], fixed.NEXT_ROW, lines, NEAR)
+    soon = Prefetch("rows", inside[name], fixed.NEXT_ROW, lines, NEAR)
     if not machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * (nest.table_bytes + nest.out_bytes)):
         return (soon,), why
-    later = Prefetch(inside[name], fixed.LATER_ROW, lines, FAR)
+    later = Prefetch("rows", inside[name], fixed.LATER_ROW, lines, FAR)
     return (later, soon), f"{why}, and the row {fixed.LATER_ROW} ahead into the second cache"
 
 
@@ -166,7 +166,7 @@ def beside_gathers(nest: NestShape, machine: MachineModel, prefetches: tuple[Pre
         return prefetches
     moved_bytes = nest.span_bytes + nest.innermost[1] * (nest.width_bytes + nest.index_bytes)
     distance = min(-(-2 * machine.near_bytes // moved_bytes), fixed.LATER_ROW)
-    return (replace(near[0], distance=distance),)
+    return (replace(near[0], ahead=distance),)
 
 
 def along_the_copy(nest: NestShape, prefetches: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:

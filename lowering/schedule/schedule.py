@@ -4,9 +4,10 @@ A schedule prints as the passes that carry it out: a schedule, a part of a pipel
 `STEPS` has a pass for each field, with its options, in the order of the pipeline.
 """
 
+import dataclasses
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -22,28 +23,37 @@ if TYPE_CHECKING:
 # Numbers that may have more than 64 bits.
 _LONG_NUMBER = re.compile(rf"\d{{{len(str(MAX_INT64))},}}")
 WHOLE_ROW = 0  # as the lines of a prefetch
+PREFETCHED = ("rows", "slices", "tile")
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """The lines of data to prefetch; the options of `prefetch-indices`.
+    """What to prefetch; the options of the pass `prefetch`.
 
     Attributes:
-        loop: the loop, a later iteration of which reads them.
-        distance: iterations ahead.
-        lines: of 64 bytes, a row or a step; 0 for the whole row.
-        locality: 3 keeps them in every cache, 0 in none.
+        what: `rows` of data, or of the table that a gradient adds to; `slices` of grad; the next `tile` of a list.
+        loop: the loop, a later iteration of which reads or adds them.
+        ahead: iterations ahead; of a tile, indices for each addition.
+        lines: of rows: lines of 64 bytes, a row or a step; 0 for the whole row.
+        locality: 3 keeps a line in every cache, 0 in none.
+        separate: the loop in front of which the prefetches have a loop of their own; None where they have none.
     """
 
+    what: str
     loop: str
-    distance: int = 16
+    ahead: int = 16
     lines: int = 1
     locality: int = 3
+    separate: str | None = None
 
     def __post_init__(self) -> None:
+        if self.what not in PREFETCHED:
+            raise ScheduleError(f"a Prefetch is of {', '.join(PREFETCHED)}, got {show(self.what)}")
         _name(self.loop, "loop of a Prefetch")
-        for name, least in (("distance", 1), ("lines", 0), ("locality", 0)):
+        for name, least in (("ahead", 1), ("lines", 0), ("locality", 0)):
             _number(getattr(self, name), f"{name} of a Prefetch", least)
+        if self.separate is not None:
+            _name(self.separate, "separate of a Prefetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +77,6 @@ class Schedule:
         gather: whether the lanes of elements with an index each are loaded by gather instructions.
         unroll: (loop, factor): iterations that run as one.
         prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
-        fission: (loop, locality): such prefetches in the loop have a loop of their own in front of it.
-        slices: the loop, iterations ahead and locality of the prefetch of the slices that a gradient adds.
-        next_tile: (loop, indices): those of the next tile that are prefetched with each element that a loop adds.
         stream: whether vectors are written by non-temporal stores.
         passes: passes of other packages with their options, such as "own-pass{size=8}"; they run last.
     """
@@ -90,9 +97,6 @@ class Schedule:
     gather: bool = False
     unroll: tuple[str, int] | None = None
     prefetch: tuple[Prefetch, ...] = ()
-    fission: tuple[str, int] | None = None
-    slices: tuple[str, int, int] | None = None
-    next_tile: tuple[str, int] | None = None
     stream: bool = False
     passes: tuple[str, ...] = ()
 
@@ -117,6 +121,10 @@ class Schedule:
 
         none = "no step: one thread runs the nest as it stands"
         return html.fragment("Schedule", html.code("\n".join(self._texts()) or none))
+
+    def prefetches(self, *kinds: str) -> tuple[Prefetch, ...]:
+        """Return the prefetches of some kinds: rows, slices or tile."""
+        return tuple(prefetch for prefetch in self.prefetch if prefetch.what in kinds)
 
     @classmethod
     def parse(cls, text: "Schedule | str") -> "Schedule":
@@ -146,9 +154,11 @@ def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
     shorter: dict[str, Schedule] = {}
     for step in STEPS.values():
         value, default = getattr(schedule, step.field), getattr(NO_SCHEDULE, step.field)
-        if value != default:
-            left_out = str(replace(NO_SCHEDULE, **{step.field: value}))
-            shorter[left_out] = replace(schedule, **{step.field: default})
+        for part in map(schedule.prefetches, PREFETCHED) if step.repeats else (value,):
+            if part != default:
+                left_out = str(replace(NO_SCHEDULE, **{step.field: part}))
+                rest = tuple(row for row in value if row not in part) if step.repeats else default
+                shorter[left_out] = replace(schedule, **{step.field: rest})
     return shorter | {
         left_out: replace(schedule, passes=tuple(text for text in schedule.passes if text != left_out))
         for left_out in schedule.passes
@@ -163,11 +173,17 @@ class Choice:
     reasons: tuple[str, ...]
 
 
-# What passes and pipelines of earlier versions are called now.
-RENAMED = {
-    **dict.fromkeys(("lower-gather-to-nest", "lower-gradient-to-nest", "lower-reduction-to-nest"), "lower-to-nest"),
-    **dict.fromkeys(("gradient-nest", "reduction-nest"), "nest"),
-    **dict.fromkeys(("gradient", "reduction"), "default"),
+# The passes and pipelines of earlier versions: the name now, an option that is added, and options with other names.
+RENAMED: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
+    **dict.fromkeys(
+        ("lower-gather-to-nest", "lower-gradient-to-nest", "lower-reduction-to-nest"), ("lower-to-nest", {}, {})
+    ),
+    **dict.fromkeys(("gradient-nest", "reduction-nest"), ("nest", {}, {})),
+    **dict.fromkeys(("gradient", "reduction"), ("default", {}, {})),
+    "prefetch-indices": ("prefetch", {"what": "rows"}, {"distance": "ahead"}),
+    "prefetch-slices": ("prefetch", {"what": "slices"}, {"distance": "ahead"}),
+    "prefetch-next-tile": ("prefetch", {"what": "tile"}, {}),
+    "fission-prefetches": ("prefetch", {"what": "rows"}, {"loop": "separate"}),
 }
 
 
@@ -194,7 +210,11 @@ def parse_specs(text: str) -> "list[ArgSpec]":
         raise ScheduleError(f"the pipeline does not parse: {reason} in {text!r}") from None
     for spec in specs:
         if spec.name in RENAMED:
-            raise ScheduleError(f"{spec.name!r} is the name that an earlier version had; write {RENAMED[spec.name]!r}")
+            name, added, names = RENAMED[spec.name]
+            options = [f"{option}={value}" for option, value in added.items()]
+            options += [f"{names.get(option, option)}={','.join(map(str, v))}" for option, v in spec.parameters.items()]
+            written = f"{name}{{{' '.join(options)}}}" if options else name
+            raise ScheduleError(f"{spec.name} is the name that an earlier version had; write {written}")
     return specs
 
 
@@ -238,22 +258,6 @@ def _pair(value: Any, what: str) -> tuple[str, int]:
     return _pairs([value], what)[0]
 
 
-def _slices(value: Any, what: str) -> tuple[str, int, int]:
-    try:
-        loop, distance, locality = value
-    except (TypeError, ValueError):
-        raise ScheduleError(f"{what} must be a loop, iterations ahead and a locality, got {show(value)}") from None
-    return _name(loop, what), _number(distance, f"distance of {what}"), _number(locality, f"locality of {what}", 0)
-
-
-def _fission(value: Any, what: str) -> tuple[str, int]:
-    try:
-        loop, locality = value
-    except (TypeError, ValueError):
-        raise ScheduleError(f"{what} must be a loop and a locality, got {show(value)}") from None
-    return _name(loop, what), _number(locality, f"locality of {what}", 0)
-
-
 def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
     given = tuple(values) if isinstance(values, Iterable) else (values,)
     if not all(isinstance(each, Prefetch) for each in given):
@@ -286,9 +290,9 @@ def _fields(specs: "list[ArgSpec]") -> dict[str, Any]:
             raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}") from import_error()
         if spec.name not in places:
             order = ", ".join(STEPS)
-            raise ScheduleError(f"a schedule has each pass once, but for prefetch-indices, in the order {order}")
+            raise ScheduleError(f"a schedule has each pass once, but for prefetch, in the order {order}")
         step = STEPS[spec.name]
-        if spec.parameters.keys() != set(step.options):
+        if not step.has_options(spec):
             raise ScheduleError(f"{spec.name} in a schedule takes {' and '.join(step.options) or 'no options'}")
         places = places[places.index(spec.name) + (not step.repeats) :]
         value = step.read(spec)
@@ -312,6 +316,7 @@ class Step:
         repeats: whether it has rows, and the pass runs for each.
         row: makes a row of its values.
         is_reversed: whether the text has the last option first.
+        defaults: the options that the text leaves out where they have these values.
     """
 
     field: str
@@ -321,6 +326,12 @@ class Step:
     repeats: bool = False
     row: Callable[..., Any] = _row
     is_reversed: bool = False
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def has_options(self, spec: "ArgSpec", beside: Collection[str] = ()) -> bool:
+        """Return whether a run of the pass has its options, those `beside` them left aside."""
+        given = spec.parameters.keys() - set(beside)
+        return given <= set(self.options) and given | self.defaults.keys() >= set(self.options)
 
     def texts(self, name: str, value: Any) -> list[str]:
         """Return the text of each run of the pass for a value of the field."""
@@ -333,12 +344,17 @@ class Step:
 
     def _given(self, rows: Sequence[tuple[Any, ...]]) -> str:
         columns = zip(self.options, zip(*rows, strict=True), strict=True)
-        texts = [f"{option}={','.join(map(str, values))}" for option, values in columns]
+        texts = [
+            f"{option}={','.join(map(str, values))}"
+            for option, values in columns
+            if option not in self.defaults or values != (self.defaults[option],)
+        ]
         return " ".join(texts[::-1] if self.is_reversed else texts)
 
     def read(self, spec: "ArgSpec") -> Any:
         """Return the field's value, or some rows of it, for one run of the pass; not checked yet."""
-        columns = [spec.parameters[option] for option in self.options]
+        given = {option: (value,) for option, value in self.defaults.items()} | spec.parameters
+        columns = [given[option] for option in self.options]
         rows = tuple(self.row(*row) for row in zip_longest(*columns)) if columns else (True,)
         return rows if self.many or self.repeats else _row(*rows)
 
@@ -359,12 +375,14 @@ STEPS = {
     "vectorize-inner": Step("lanes", ("lanes",), _number),
     "gather-lanes": Step("gather", (), _flag),
     "unroll": Step("unroll", ("loop", "factor"), _pair),
-    "prefetch-indices": Step(
-        "prefetch", ("loop", "distance", "lines", "locality"), _prefetches, repeats=True, row=Prefetch
+    "prefetch": Step(
+        "prefetch",
+        ("what", "loop", "ahead", "lines", "locality", "separate"),
+        _prefetches,
+        repeats=True,
+        row=Prefetch,
+        defaults={"lines": 1, "separate": None},
     ),
-    "fission-prefetches": Step("fission", ("loop", "locality"), _fission),
-    "prefetch-slices": Step("slices", ("loop", "distance", "locality"), _slices),
-    "prefetch-next-tile": Step("next_tile", ("loop", "ahead"), _pair),
     "stream-stores": Step("stream", (), _flag),
 }
 # The passes of a schedule by name, in the order of the pipeline. A new one is an entry here and a field above.

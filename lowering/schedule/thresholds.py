@@ -112,7 +112,7 @@ MIN_NEXT_ROW_BYTES = 1024  # prefetched whole: shorter ones are as fast without
 # 4096 in 4096 batches take 1.18 times as long with it; 256 of 1024 1.25 times as long as with one row 2 ahead.
 NEXT_ROW, LATER_ROW = 1, 4
 HARDWARE_PREFETCHED_ROW_BYTES = 2048  # the processor fetches longer rows of L3 soon enough: 4 KB rows 0.96 times
-MOST_PREFETCHED_LINES = 64  # of a row; what `prefetch-indices` takes
+MOST_PREFETCHED_LINES = 64  # of a row; what `prefetch` takes
 # Longer rows are prefetched by the loop that copies others, in vectors of 32 B. More lines than a core can wait for
 # hold back the copy: rows of 2, 3, 4 and 16 KB from memory are 1.4, 1.5, 1.6 and 1.9 times as fast as with all lines
 # before it, 4 KB from 12 MB 1.2 times; of 1 KB 1.0 times. With vectors of 64 B they take 1.0 to 1.3 times as long.

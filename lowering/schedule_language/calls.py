@@ -38,13 +38,12 @@ def _pair(value: tuple[str, int]) -> str:
     return f'"{value[0]}", {value[1]}'
 
 
-def _slices(value: tuple[str, int, int]) -> str:
-    return f'"{value[0]}", distance={value[1]}, locality={value[2]}'
-
-
 def _prefetch(rows: tuple[Prefetch, ...]) -> str:
     (one,) = rows
-    return f'"{one.loop}", distance={one.distance}, lines={one.lines}, locality={one.locality}'
+    lines = f", lines={one.lines}" if one.what == "rows" else ""
+    separate = "" if one.separate is None else f', separate="{one.separate}"'
+    what = "" if one.what == "rows" else f', what="{one.what}"'
+    return f'"{one.loop}", ahead={one.ahead}{lines}, locality={one.locality}{what}{separate}'
 
 
 CALLS = {
@@ -71,10 +70,7 @@ CALLS = {
     ),
     "gather-lanes": Call("gather", lambda _: "", "vectorize elements with an index each first, of 4 or 8 bytes"),
     "unroll": Call("unroll", _pair, "unroll a loop of step 1 with no loop in it, such as the remainder"),
-    "prefetch-indices": Call("prefetch", _prefetch, "prefetch in a loop over the indices around the load of data"),
-    "fission-prefetches": Call("fission", _pair, "prefetch in a loop first, or in one inside it"),
-    "prefetch-slices": Call("prefetch_slices", _slices, "prefetch in a loop over indices that adds, after vectors"),
-    "prefetch-next-tile": Call("prefetch_next_tile", _pair, "list the indices of single elements first"),
+    "prefetch": Call("prefetch", _prefetch, "prefetch in a loop over indices that reads or adds, after vectors"),
     "stream-stores": Call("stream", lambda _: "", "vectorize once, then stream once, and unroll after it"),
 }
 # The steps that have a method of their own; every other pass is a step by `apply`.
@@ -96,7 +92,7 @@ def call_of(spec: "ArgSpec", innermost: str | None = None) -> str:
     if (
         step is None
         or spec.name not in CALLS
-        or given.keys() - {"tail"} != set(step.options)
+        or not step.has_options(spec, ("tail",))
         or ("tail" in given and spec.name != "tile-loops")
     ):
         return f"apply({json.dumps(text_of(spec))})"

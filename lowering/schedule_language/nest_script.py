@@ -127,17 +127,34 @@ class NestScript(OwnerSteps):
         name = self._name(loop, call)
         return self._step("unroll", call, (name, factor), [name])
 
-    def prefetch(self, loop: LoopHandle | str, *, distance: int = 16, lines: int = 1, locality: int = 3) -> Self:
-        """Prefetch the lines of data that a loop reads `distance` iterations ahead; see the pass `prefetch-indices`."""
-        call = f"prefetch({_shown(loop)}, distance={distance!r}, lines={lines!r}, locality={locality!r})"
-        name = self._name(loop, call)
-        return self._step("prefetch-indices", call, lambda: (Prefetch(name, distance, lines, locality),), [name])
+    def prefetch(
+        self,
+        loop: LoopHandle | str,
+        *,
+        ahead: int = 16,
+        lines: int = 1,
+        locality: int = 3,
+        what: str = "rows",
+        separate: LoopHandle | str | None = None,
+    ) -> Self:
+        """Prefetch what a loop reads or adds `ahead` iterations later; see the pass `prefetch`.
 
-    def fission(self, loop: LoopHandle | str, locality: int = 2) -> Self:
-        """Give prefetches in a loop a loop of their own in front of it; see the pass `fission-prefetches`."""
-        call = f"fission({_shown(loop)}, {locality!r})"
+        Args:
+            loop: the loop that it is for.
+            ahead: iterations ahead; of a tile, indices for each addition.
+            lines: of rows: lines of 64 bytes, a row or a step; 0 for the whole row.
+            locality: 3 keeps a line in every cache, 2 in those from the second on, 0 in none.
+            what: `rows` of data, `slices` of grad that a gradient adds, or the next `tile` of listed elements.
+            separate: the loop in front of which the prefetches have a loop of their own.
+        """
+        options = f"ahead={ahead!r}, lines={lines!r}, locality={locality!r}"
+        options += "" if what == "rows" else f", what={what!r}"
+        options += "" if separate is None else f", separate={_shown(separate)}"
+        call = f"prefetch({_shown(loop)}, {options})"
         name = self._name(loop, call)
-        return self._step("fission-prefetches", call, (name, locality), [name])
+        before = None if separate is None else self._name(separate, call)
+        names = [name] if before is None else [name, before]
+        return self._step("prefetch", call, lambda: (Prefetch(what, name, ahead, lines, locality, before),), names)
 
     def stream(self) -> Self:
         """Write vectors with non-temporal stores, which bypass the caches."""

@@ -49,15 +49,3 @@ class OwnerSteps:
     def vectorize_lists(self, lanes: int = 8) -> Self:
         """List single elements `lanes` at a time: 2, 4 or 8."""
         return self._step("vectorize-lists", f"vectorize_lists({lanes!r})", lanes, [])
-
-    def prefetch_slices(self, loop: LoopHandle | str, *, distance: int = 1, locality: int = 2) -> Self:
-        """Prefetch the slices that a gradient adds `distance` iterations later; see the pass `prefetch-slices`."""
-        call = f"prefetch_slices({str(loop)!r}, distance={distance!r})"
-        name = self._name(loop, call)
-        return self._step("prefetch-slices", call, (name, distance, locality), [name])
-
-    def prefetch_next_tile(self, loop: LoopHandle | str, ahead: int) -> Self:
-        """Prefetch `ahead` indices of the next tile, and their elements, with each element that a loop adds."""
-        call = f"prefetch_next_tile({str(loop)!r}, {ahead!r})"
-        name = self._name(loop, call)
-        return self._step("prefetch-next-tile", call, (name, ahead), [name])

@@ -359,9 +359,9 @@ def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])
 def test_slices_of_bags_are_not_prefetched_from_the_loop_around_them(operator):
     schedule = (
-        "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch-slices{loop=indices distance=1 locality=1}"
+        "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch{what=slices loop=indices ahead=1 locality=1}"
     )
-    with pytest.raises(gn.ScheduleError, match="where the rows lie that indices adds depends on a loop inside of it"):
+    with pytest.raises(gn.ScheduleError, match="where the slices lie that indices adds depends on a loop inside of it"):
         gn.compile(operator, "20x16xf32", "6x3xi64", schedule=schedule)
 
 

@@ -40,7 +40,7 @@ def test_few_elements_with_an_index_each_whose_number_is_part_of_the_code():
 @pytest.mark.parametrize("columns", range(0, 70, 3))
 @pytest.mark.parametrize("step", [1, -1, 2])
 def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):
-    schedule = "vectorize-inner{lanes=16},prefetch-indices{loop=indices distance=16 lines=2 locality=3},stream-stores"
+    schedule = "vectorize-inner{lanes=16},prefetch{what=rows loop=indices ahead=16 lines=2 locality=3},stream-stores"
     data = np.arange(5 * columns * abs(step), dtype=np.uint8).reshape(5, columns * abs(step))[::step, ::step]
     indices = np.array([-1, 0, data.shape[0] - 1])
     kernel = gn.compile("gather", data, indices, schedule=schedule)
@@ -85,7 +85,7 @@ GATHERED = {
     "clip": ("int32", {}),
     "unchecked": ("uint8", {}),
     "staged": ("int64", {"schedule": "tile-loops{loops=indices sizes=16},hoist-indices{before=indices_i}"}),
-    "prefetched": ("int64", {"ahead": "prefetch-indices{loop=indices distance=2 lines=1 locality=2},stream-stores"}),
+    "prefetched": ("int64", {"ahead": "prefetch{what=rows loop=indices ahead=2 locality=2},stream-stores"}),
     "unrolled": ("int16", {"ahead": "unroll{loop=indices_rest factor=2}"}),
 }
 
@@ -139,7 +139,7 @@ def test_positions_of_a_tile_of_three_loops_lie_in_one_buffer():
 
 
 def test_source_streams_and_prefetches_as_the_schedule_says():
-    schedule = "vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=4 lines=1 locality=0}"
+    schedule = "vectorize-inner{lanes=8},prefetch{what=rows loop=indices ahead=4 locality=0}"
     plain = gn.compile("gather", "1000x64xf32", "500xi64", schedule=schedule).source
     streaming = gn.compile("gather", "1000x64xf32", "500xi64", schedule=f"{schedule},stream-stores").source
     assert "prefetch_0(data, " in plain

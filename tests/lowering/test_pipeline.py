@@ -64,7 +64,7 @@ def test_pass_prints_as_it_is_written():
         ("unroll{loop=3 factor=2}", "pass unroll: expected a word for loop, got 'loop=3'"),
         (
             "canonical,lower-gradient-to-nest",
-            "'lower-gradient-to-nest' is the name that an earlier version had; write 'lower-to-nest'",
+            "lower-gradient-to-nest is the name that an earlier version had; write lower-to-nest",
         ),
     ],
 )

@@ -29,9 +29,7 @@ from .cases import EXACT
 
 TILED_ROWS = "tile-loops{loops=inner sizes=8},interchange-loops{order=inner_o,bag,inner_i},vectorize-inner{lanes=4}"
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "c8", "i1", "i8", "u2")))
-IN_REGISTERS = (
-    "specialize-inner{bytes=52},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1 locality=3}"
-)
+IN_REGISTERS = "specialize-inner{bytes=52},vectorize-inner{lanes=4},prefetch{what=rows loop=bag ahead=2 locality=3}"
 
 
 def numbers(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -284,7 +282,7 @@ def test_bags_of_one_prefetch_rows_of_other_bags():
 
 @pytest.mark.parametrize("distance", [1, 2, 7])
 def test_prefetch_of_unrolled_bags_reads_no_place_behind_a_bag(distance):
-    steps = f"unroll{{loop=bag factor=4}},prefetch-indices{{loop=bag distance={distance} lines=1 locality=3}}"
+    steps = f"unroll{{loop=bag factor=4}},prefetch{{what=rows loop=bag ahead={distance} locality=3}}"
     data, indices = numbers((6, 1), np.dtype("f4")), bags((3, 10), 6, Bounds.UNCHECKED)
     problem = Problem.checked(GatherReduce(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.UNCHECKED)
     *_, last = run_stages(make_plan(problem, Schedule.parse(steps)))
@@ -366,7 +364,7 @@ class _Reader(Machine):
 @pytest.mark.parametrize("distance", [1, 2, 3, 4, 7, 9])
 def test_rows_of_later_bags_are_prefetched_however_far_ahead(distance):
     data, indices = np.ones((15, 2), np.float32), np.arange(15).reshape(5, 3)
-    prefetch = f"prefetch-indices{{loop=bag distance={distance} lines=1 locality=3}}"
+    prefetch = f"prefetch{{what=rows loop=bag ahead={distance} locality=3}}"
     schedule = Schedule.parse(f"tile-loops{{loops=indices sizes=2}},{prefetch}")
     problem = Problem.checked(GatherReduce(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.UNCHECKED)
     reader = _Reader(parse_module(run_stages(make_plan(problem, schedule))[-1].text), len(data))

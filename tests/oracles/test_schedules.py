@@ -25,7 +25,7 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.nest.queries import loops
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import MachineModel
-from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import PREFETCHED, STEPS, Prefetch, Schedule
 
 from ..selection import examples
 from .cases import EXACT
@@ -33,16 +33,11 @@ from .cases import EXACT
 # The passes of a schedule of a gather, and the fields that ask for them.
 OF_GRADIENTS = {
     *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
-    *("compact-indices", "vectorize-lists", "prefetch-slices", "prefetch-next-tile"),
+    *("compact-indices", "vectorize-lists"),
 }
 FIELDS = {name: step.field for name, step in STEPS.items() if name not in OF_GRADIENTS}
 # What a step needs before it: vectors, and tiles of known sizes.
-NEEDS = {
-    "gather-lanes": ("vectorize-inner",),
-    "stream-stores": ("vectorize-inner",),
-    "hoist-indices": ("tile-loops",),
-    "fission-prefetches": ("prefetch-indices",),
-}
+NEEDS = {"gather-lanes": ("vectorize-inner",), "stream-stores": ("vectorize-inner",), "hoist-indices": ("tile-loops",)}
 # What slices of data a step is for.
 OF = {"gather-lanes": "lanes", "specialize-inner": "rows"}
 SCHEDULED = (*FIELDS, "hoist-invariants", "lower-nest-to-loops", "cse")
@@ -93,17 +88,17 @@ class Drawing:
     def __init__(self, draw, case, nest: ModuleOp, taken: Container[str], is_planned: bool):
         self.draw, self.case, self.nest, self.is_planned = draw, case, nest, is_planned
         self.ends_in_vectors = "vectorize-inner" in taken
-        self.has_copies = "unroll" in taken or "prefetch-indices" in taken  # of every lane: 4096 compile for minutes
+        self.has_copies = "unroll" in taken or "prefetch" in taken  # of every lane: 4096 compile for minutes
         self.schedule = Schedule()
         for step in (name for name in FIELDS if name in taken):
-            for _ in range(draw(st.sampled_from([1, 1, 2])) if step == "prefetch-indices" else 1):
+            for _ in range(draw(st.sampled_from([1, 1, 2])) if step == "prefetch" else 1):
                 any(self._is_taken(step, value) for value in self._values(step))
 
     def _is_taken(self, step: str, value: Any) -> bool:
         """Carry a step out if it is legal, and return whether it is."""
         field, trial = FIELDS[step], self.nest.clone()
-        earlier = self.schedule.prefetch if step == "prefetch-indices" else ()
-        longer = replace(self.schedule, **{field: (*earlier, value) if step == "prefetch-indices" else value})
+        earlier = self.schedule.prefetch if step == "prefetch" else ()
+        longer = replace(self.schedule, **{field: (*earlier, value) if step == "prefetch" else value})
         try:
             for run in parse_passes(str(Schedule(**{field: value}))):
                 run.apply(make_context(), trial)
@@ -135,16 +130,15 @@ class Drawing:
                 return rotated(self.draw, [2, 4, 8] if self.has_copies else [2, 4, 8, 16, 64])
             case "unroll":
                 return itertools.product(every, rotated(self.draw, [2, 4, 3]))
-            case "prefetch-indices":
+            case "prefetch":
                 kinds = (
                     st.sampled_from([1, 16, 2, 4096]),
                     st.sampled_from([1, 2, 5, 64][: 2 if self.ends_in_vectors else 4]),
                     st.integers(0, 3),
                 )
                 numbers = [self.draw(kind) for kind in kinds]
-                return [Prefetch(name, *numbers) for name in every]
-            case "fission-prefetches":
-                return itertools.product(every, sorted({each.locality for each in self.schedule.prefetch}))
+                separate = every if self.draw(st.integers(0, 2)) == 2 else [None]
+                return [Prefetch("rows", name, *numbers, before) for name in every for before in separate]
         return [True]
 
     def _tiles(self, copy: list[str], check: list[str]) -> list[tuple[tuple[str, int], ...]]:
@@ -240,7 +234,7 @@ def test_legal_steps_change_no_byte_whatever_is_gathered(oracle, data):
 
 
 @pytest.mark.parametrize(
-    "wanted", [None, "parallelize-loops", "hoist-indices", "gather-lanes", "prefetch-indices", "stream-stores"]
+    "wanted", [None, "parallelize-loops", "hoist-indices", "gather-lanes", "prefetch", "stream-stores"]
 )
 @settings(EXACT, max_examples=examples(2))
 @given(data=st.data())
@@ -271,8 +265,15 @@ def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
         "hoist": st.sampled_from(parts),
         "lanes": st.integers(0, 9),
         "unroll": st.tuples(st.sampled_from(parts), st.integers(0, 70)),
-        "prefetch": st.builds(Prefetch, st.sampled_from(parts), st.integers(0, 5000), *[st.integers(0, 70)] * 2),
-        "fission": st.tuples(st.sampled_from(parts), st.integers(0, 4)),
+        "prefetch": st.builds(
+            Prefetch,
+            st.sampled_from(PREFETCHED),
+            st.sampled_from(parts),
+            st.integers(0, 5000),
+            st.integers(0, 70),
+            st.integers(0, 4),
+            st.one_of(st.none(), st.sampled_from(parts)),
+        ),
         "stream": st.just(True),
         "specialize": st.integers(0, 40),
     }

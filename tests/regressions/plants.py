@@ -31,7 +31,7 @@ class Plant:
 PLANTS = (
     Plant("dependent_load", static="assembly", loop="inner", counts="instructions kernel"),
     Plant("lost_vectors", static="vectorize-inner"),
-    Plant("lost_prefetch", static="prefetch-indices"),
+    Plant("lost_prefetch", static="prefetch"),
     Plant("slow_pass", counts="calls hoist-invariants"),
     Plant("hidden_copy", counts="memory gather"),
     Plant("slow_import", counts="modules import"),

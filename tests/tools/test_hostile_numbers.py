@@ -67,10 +67,10 @@ ARRAY_TEXTS = "{}xf32", "4x{}xi64", "4x3xf32 strided<[{}, 1]>", "3xvoid{}", "4xS
 GRADIENT = ("--operator", "gather_grad", *ARRAYS)
 SCHEDULES = (
     *("tile-loops{{loops=indices sizes={}}}", "specialize-inner{{bytes={}}}", "vectorize-inner{{lanes={}}}"),
-    *("unroll{{loop=inner factor={}}}", "prefetch-indices{{loop=indices distance={} lines=1 locality=3}}"),
-    *("prefetch-indices{{loop=indices distance=1 lines={} locality=3}}", "vectorize-lists{{lanes={}}}"),
+    *("unroll{{loop=inner factor={}}}", "prefetch{{what=rows loop=indices ahead={} locality=3}}"),
+    *("prefetch{{what=rows loop=indices ahead=1 lines={} locality=3}}", "vectorize-lists{{lanes={}}}"),
     *("owner-computes{{owners={} axis=axis}}", "parallelize-sort{{parts={}}}", "interleave-owners{{block={}}}"),
-    *("prefetch-slices{{loop=indices distance={} locality=1}}", "{}", "tile-loops{{loops={} sizes=4}}"),
+    *("prefetch{{what=slices loop=indices ahead={} locality=1}}", "{}", "tile-loops{{loops={} sizes=4}}"),
 )
 STAGES = (
     "func.func @f(%a: i{}) {{ func.return }}",

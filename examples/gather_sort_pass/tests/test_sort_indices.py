@@ -36,8 +36,8 @@ def test_rows_are_read_in_the_order_of_pages():
         ("sort-indices{pages=64}", "no loop reads staged indices; run hoist-indices"),
         (f"{STAGED},sort-indices{{pages=1}}", "pages must be 2 or more, got 1"),
         (
-            f"{STAGED},prefetch-indices{{loop=indices_i distance=8 lines=2 locality=3}},sort-indices{{pages=4}}",
-            "leave prefetch-indices out",
+            f"{STAGED},prefetch{{what=rows loop=indices_i ahead=8 lines=2 locality=3}},sort-indices{{pages=4}}",
+            "leave prefetch out",
         ),
     ],
 )

@@ -18,9 +18,10 @@ from ....ir.semantics import DYNAMIC
 from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import LoopBounds, index_constant, insert_loop, named, size_of, sum_up, tile_bounds, unguard
 from ...nest.located import builder_at_end, made_from
-from ...nest.prefetching import NextIndices, check_ranges
+from ...nest.prefetching import NextIndices
 from ...nest.queries import (
     chain,
+    check_ranges,
     enclosing_loops,
     find_loop,
     functions,

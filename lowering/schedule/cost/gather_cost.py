@@ -256,8 +256,8 @@ class GatherModel:
             index_uops += self._places * (self._resolve_uops + fixed.PREFETCH_UOPS * lines)
             count = self._sizes[name]
             count = min(count, dict(tiles).get(name, count))
-            late[prefetch.locality] = min(prefetch.distance / count, 1.0)
-            ahead = max(ahead, prefetch.distance * step)
+            late[prefetch.locality] = min(prefetch.ahead / count, 1.0)
+            ahead = max(ahead, prefetch.ahead * step)
         first, again = traffic.first, self._places - self._first_reads
         again_ns = again * piece_ns(traffic.again, late, ahead)
         if step_uops:

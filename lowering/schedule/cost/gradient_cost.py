@@ -126,10 +126,9 @@ class GradientModel:
             return 0.0, 0.0
         beside = max(self._row_lines * sharing.row_share - 1, 0.0)
         lines = line_times(machine, table, sharing.own_bytes, beside, is_row=nest.is_row)
-        late = {prefetch.locality: 0.0 for prefetch in schedule.prefetch}
-        if schedule.next_tile:
-            late = {3: 0.0}
-        ahead = max((prefetch.distance for prefetch in schedule.prefetch), default=1)
+        rows = schedule.prefetches("rows")
+        late = {3: 0.0} if schedule.prefetches("tile") else {prefetch.locality: 0.0 for prefetch in rows}
+        ahead = max((prefetch.ahead for prefetch in rows), default=1)
         count = self._places / sharing.row_share
         each_ns = piece_ns(lines, late, max(ahead, 8))
         written_ns = table[MEMORY] * (1 + beside) * LINE_BYTES / machine.copy_bytes_per_ns[-1]
@@ -146,13 +145,13 @@ class GradientModel:
         moved_bytes = self._passing[MEMORY] * (self._index_bytes + nest.out_bytes)
         beside_ns = copy_ns(machine, nest.out_bytes, self._passing)  # stores that take as long
         alone = 2.0 - min(nest.table_bytes / out_bytes, 1.0) if schedule.grouped and schedule.stream else 2.0
-        whole_ns = alone * beside_ns
-        if not schedule.slices:  # half of the misses of L2 are under way
+        whole_ns, slices = alone * beside_ns, schedule.prefetches("slices")
+        if not slices:  # half of the misses of L2 are under way
             latency_ns = self._passing[MEMORY] * machine.memory_ns * nest.out_bytes / LINE_BYTES
             whole_ns = max(whole_ns, 2 * latency_ns / machine.l2_misses)
         if schedule.grouped:
             lines = line_times(machine, self._passing, out_bytes, self._row_lines - 1, is_row=True)
-            late, ahead = ({schedule.slices[2]: 0.0}, schedule.slices[1]) if schedule.slices else ({}, 1)
+            late, ahead = ({slices[0].locality: 0.0}, slices[0].ahead) if slices else ({}, 1)
             row_ns = piece_ns(lines, late, ahead) + (alone - 1) * self._row_lines * lines.following
             return self._places * row_ns, moved_bytes
         if not nest.is_row or sharing.passes == 1:
@@ -161,9 +160,7 @@ class GradientModel:
         fetched = min((own_lines + fixed.FETCHED_BEHIND) / (self._row_lines * sharing.owners), 1.0)
         if sharing.owners == 1:  # from the last cache parts of rows come as fast as their lines are fewer
             fetched = sharing.row_share + (fetched - sharing.row_share) * self._passing[MEMORY]
-        waiting_ns = (
-            0.0 if schedule.slices else self._passing[MEMORY] * machine.memory_ns * self._places / sharing.owners
-        )
+        waiting_ns = 0.0 if slices else self._passing[MEMORY] * machine.memory_ns * self._places / sharing.owners
         return sharing.passes * (fetched * whole_ns + (1 - fetched) * waiting_ns), moved_bytes
 
     def _zeros(self, schedule: Schedule, table: Parts, *, copied: bool) -> tuple[float, float, float]:
@@ -216,13 +213,13 @@ class GradientModel:
         nest, machine = self._nest, self._machine
         part_bytes = self._row_bytes * sharing.row_share
         if not nest.is_row:  # with each element, an index and an element of the next tile are prefetched
-            return fixed.ELEMENT_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if schedule.next_tile else 0)
+            return fixed.ELEMENT_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if schedule.prefetches("tile") else 0)
         step_bytes = schedule.lanes * nest.width_bytes if schedule.lanes else machine.vector_bytes  # LLVM makes vectors
         wide = max(step_bytes / machine.vector_bytes, 1.0)
         whole = schedule.specialize is not None
         each = fixed.ADDED_VECTOR_UOPS * wide + (0 if whole else fixed.VECTOR_UOPS / 2)
         row = fixed.SPECIALIZED_ROW_UOPS if whole else fixed.ROW_UOPS
-        prefetched = fixed.PREFETCH_UOPS * self._row_lines if schedule.prefetch or schedule.slices else 0
+        prefetched = fixed.PREFETCH_UOPS * self._row_lines if schedule.prefetch else 0
         return row + part_bytes / step_bytes * each + prefetched
 
     def _chain_ns(self, schedule: Schedule) -> float:

@@ -88,8 +88,8 @@ class ReductionModel:
         piece_bytes = nest.row_bytes // pieces
         beside = (piece_bytes - math.gcd(piece_bytes, STREAM_BYTES)) / LINE_BYTES
         lines = line_times(self._machine, table, max(nest.table_bytes, 1), beside, is_row=True)
-        late = {prefetch.locality: min(prefetch.distance / self._rows, 1.0) for prefetch in schedule.prefetch}
-        ahead = max((prefetch.distance for prefetch in schedule.prefetch), default=1)
+        late = {prefetch.locality: min(prefetch.ahead / self._rows, 1.0) for prefetch in schedule.prefetch}
+        ahead = max((prefetch.ahead for prefetch in schedule.prefetch), default=1)
         # Memory is read as fast as by a copy, half of whose bytes are read.
         read_ns = 2 * (1 + beside) * copy_ns(self._machine, LINE_BYTES, (0.0, 0.0, 0.0, table[MEMORY]))
         each_ns = max(piece_ns(lines, late, ahead), read_ns)

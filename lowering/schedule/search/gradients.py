@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from .. import thresholds as fixed
 from ..prefetch_heuristic import FAR
-from ..schedule import Schedule
+from ..schedule import Prefetch, Schedule
 from .space import Space, loops_beside, loops_of_checks, vector_lanes, with_loops, without_owners
 
 
@@ -35,8 +35,7 @@ def _listing(space: Space, alone: Schedule, owned: tuple[str, int]) -> Schedule:
         owners=owned,
         fuse_owned=True,
         compact="indices_i",
-        prefetch=(),
-        slices=_slices(space, "indices_i"),
+        prefetch=(_slices(space, "indices_i"),),
         stream=False,
     )
 
@@ -61,7 +60,7 @@ def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             specialize=known,
             grouped=indices,
             lanes=lanes if known else None,
-            slices=_slices(space, "bag"),
+            prefetch=(_slices(space, "bag"),),
             stream=stream,
         )
 
@@ -79,7 +78,7 @@ def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         return
     if schedule.list_lanes is not None:
         yield replace(schedule, list_lanes=None)
-        yield replace(schedule, unroll=None, next_tile=None)
+        yield replace(schedule, unroll=None, prefetch=schedule.prefetches("rows", "slices"))
     if schedule.owner_block is not None:
         yield replace(schedule, owner_block=None)
     for count in fixed.TRIED_LISTED_TILES:
@@ -88,13 +87,13 @@ def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of rows: those to add prefetched, or farther ahead, or not."""
-    if schedule.slices is not None:
-        loop, distance, locality = schedule.slices
-        yield replace(schedule, slices=None)
-        yield replace(schedule, slices=(loop, 2 * distance, locality))
+    others = schedule.prefetches("rows", "tile")
+    if slices := schedule.prefetches("slices"):
+        yield replace(schedule, prefetch=others)
+        yield replace(schedule, prefetch=(*others, replace(slices[0], ahead=2 * slices[0].ahead)))
     elif _has_plain_rows(space):
         loop = "bag" if schedule.grouped else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
-        yield replace(schedule, slices=_slices(space, loop))
+        yield replace(schedule, prefetch=(*others, _slices(space, loop)))
 
 
 def _has_plain_rows(space: Space) -> bool:
@@ -105,6 +104,6 @@ def _has_plain_rows(space: Space) -> bool:
     return space.is_gradient and names == ["indices", "inner"] and len(axes) == 1 and not has_own_index
 
 
-def _slices(space: Space, loop: str) -> tuple[str, int, int]:
+def _slices(space: Space, loop: str) -> Prefetch:
     """Return the prefetch of the slices that a loop adds."""
-    return loop, max(fixed.TRIED_SLICE_BYTES // space.row_bytes, 1), FAR
+    return Prefetch("slices", loop, max(fixed.TRIED_SLICE_BYTES // space.row_bytes, 1), locality=FAR)

@@ -162,24 +162,25 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     loops = [name for name in scheduled_loops(space, schedule) if name.role == "indices"]
     if loops and not space.is_gradient:
         lines = min(fixed.MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
-        near, far = (Prefetch(loops[-1], distance, lines) for distance in fixed.TRIED_DISTANCES)
+        near, far = (Prefetch("rows", loops[-1], distance, lines) for distance in fixed.TRIED_DISTANCES)
         for prefetches in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
             yield replace(schedule, prefetch=prefetches)
         around = [name for name in scheduled_loops(space, schedule) if name.role in ("outer", "batch")]
         if around and space.row_bytes <= LINE_BYTES:
-            yield replace(schedule, prefetch=(Prefetch(around[-1], 1, 1),))
-    if schedule.prefetch:
-        yield replace(schedule, prefetch=(), fission=None)
+            yield replace(schedule, prefetch=(Prefetch("rows", around[-1], 1),))
+    if schedule.prefetches("rows"):
+        yield replace(schedule, prefetch=schedule.prefetches("slices", "tile"))
 
 
 def fissioned_prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """A loop of their own for the prefetches of a bag's rows into L2, with none into L1 or beside these; or none."""
     far = [each for each in schedule.prefetch if each.locality == FAR and LoopName(each.loop).role == "bag"]
-    if schedule.fission is not None:
-        yield replace(schedule, fission=None)
+    if any(each.separate for each in far):
+        yield replace(schedule, prefetch=tuple(replace(each, separate=None) for each in schedule.prefetch))
     elif far:
-        for prefetch in dict.fromkeys([(far[0],), schedule.prefetch]):
-            yield replace(schedule, prefetch=prefetch, fission=(far[0].loop, FAR))
+        separate = replace(far[0], separate=far[0].loop)
+        for others in dict.fromkeys([(), tuple(each for each in schedule.prefetch if each is not far[0])]):
+            yield replace(schedule, prefetch=(separate, *others))
 
 
 def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:

@@ -94,5 +94,5 @@ def without_owners(schedule: Schedule) -> Schedule:
     """Return a schedule without owners or sorted indices, and without what only these have."""
     alone = replace(schedule, owners=None, owner_block=None, fuse_owned=False)
     sorting = {"grouped": None, "sort_parts": None}
-    listing = {"compact": None, "list_lanes": None, "unroll": None, "slices": None, "next_tile": None}
+    listing = {"compact": None, "list_lanes": None, "unroll": None, "prefetch": schedule.prefetches("rows")}
     return alone if not (schedule.compact or schedule.grouped) else replace(alone, **sorting, **listing)

@@ -92,7 +92,7 @@ for indices_o(i_o) in 0..n_indices step 256:
 def test_vectors_buffers_and_prefetches_have_a_picture():
     schedule = (
         "tile-loops{loops=indices sizes=256},hoist-indices{before=indices_i},vectorize-inner{lanes=8},"
-        "prefetch-indices{loop=indices_i distance=16 lines=1 locality=3}"
+        "prefetch{what=rows loop=indices_i ahead=16 locality=3}"
     )
     kernel = gn.compile("gather", "1000x64xf32", "5000xi64", bounds="zero", schedule=schedule)
     assert print_loop_nest(parse_module(kernel.stages["hoist-invariants"])) == SCHEDULED

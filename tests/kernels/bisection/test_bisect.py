@@ -17,7 +17,7 @@ from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
 TILED = "tile-loops{loops=indices sizes=4}"
 STAGED = f"{TILED},interchange-loops{{order=indices_o,outer,indices_i,inner}},hoist-indices{{before=outer}}"
-AHEAD = "prefetch-indices{loop=indices distance=4 lines=1 locality=3}"
+AHEAD = "prefetch{what=rows loop=indices ahead=4 locality=3}"
 PARALLEL = "tile-loops{loops=indices sizes=2},parallelize-loops{loops=indices_o}"
 ROWS = ("gather", "9x6xf32", "11xi64")
 INNER = ("gather", "3x9x6xf32", "11xi64", 1)
@@ -98,7 +98,7 @@ WRONG = {
         ROWS,
         "zero",
         AHEAD,
-        "prefetch-indices",
+        "prefetch",
         r"arith.minsi %later",
         "arith.maxsi %later",
     ),

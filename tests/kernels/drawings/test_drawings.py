@@ -141,7 +141,7 @@ TILED = "tile-loops{loops=indices sizes=256}"
 TWICE = "tile-loops{loops=indices,indices_i sizes=1024,512}"
 EVERY_STORE = (
     f"specialize-inner{{bytes=256}},{TILED},hoist-indices{{before=indices_i}},vectorize-inner{{lanes=8}},"
-    "prefetch-indices{loop=indices_i distance=16 lines=1 locality=3},stream-stores"
+    "prefetch{what=rows loop=indices_i ahead=16 locality=3},stream-stores"
 )
 LARGE = {
     **{

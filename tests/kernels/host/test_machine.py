@@ -190,8 +190,8 @@ def test_the_choice_of_another_machine_is_seen_on_this_one(file):
         with knobs.scope(num_threads=2, **settings):
             return str(gn.compile("gather", "1000000x64xf32", "100000xi64", bounds="unchecked").schedule)
 
-    assert "distance=64 lines=5 locality=2" in schedule(machine="zen4")
-    assert "distance=16 lines=5 locality=2" in schedule(machine="avx2")
+    assert "ahead=64 lines=5 locality=2" in schedule(machine="zen4")
+    assert "ahead=16 lines=5 locality=2" in schedule(machine="avx2")
     assert "stream-stores" in schedule(machine="zen4")
     assert "stream-stores" not in schedule(machine=file(base="zen4", l3_bytes=1 << 30))
 

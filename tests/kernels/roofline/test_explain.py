@@ -81,8 +81,8 @@ def test_rejected_rest_is_reported_with_its_reason():
 
 
 def test_two_prefetches_are_left_out_together_and_have_a_line_each():
-    far = "prefetch-indices{loop=indices distance=16 lines=1 locality=2}"
-    near = "prefetch-indices{loop=indices distance=4 lines=1 locality=3}"
+    far = "prefetch{what=rows loop=indices ahead=16 locality=2}"
+    near = "prefetch{what=rows loop=indices ahead=4 locality=3}"
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=f"{far},{near}").explain(rounds=1)
     (ablation,) = found.ablations
     assert ablation.left_out == f"{far},{near}"
@@ -104,7 +104,7 @@ def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline
         hoist="indices_o",
         lanes=8,
         unroll=("inner", 2),
-        prefetch=(Prefetch("indices_i"),),
+        prefetch=(Prefetch("rows", "indices_i"),),
         stream=True,
     )
     shorter = shorter_schedules(schedule)

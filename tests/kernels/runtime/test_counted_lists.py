@@ -23,7 +23,7 @@ from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, choose
 LISTS = (
     "owner-computes{owners=2 axis=axis},interleave-owners{block=64},fuse-into-owners,"
     "tile-loops{loops=indices sizes=512},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
-    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
+    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
 )
 
 

@@ -24,7 +24,7 @@ PARALLEL = (
     "tile-loops{loops=indices sizes=2},interchange-loops{order=batch,indices_o,indices_i,inner},"
     "parallelize-loops{loops=batch,indices_o}"
 )
-PREFETCH = "prefetch-indices{loop=indices distance=1 lines=1 locality=3}"
+PREFETCH = "prefetch{what=rows loop=indices ahead=1 locality=3}"
 BATCHES = {"axis": 1, "batch_dims": 1, "schedule": PARALLEL}
 OUTSIDE = {"error": (-1, 7), "zero": (7,), "clip": (7, -1), "wrap": (7, -1), "unchecked": (3, -1)}
 CONSTANT = """

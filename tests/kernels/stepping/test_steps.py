@@ -103,7 +103,7 @@ def scripts() -> dict[str, gn.ScheduleScript]:
     staged = begin()
     outer, inner = staged.tile("indices", 4)
     staged.interchange(outer, "outer").parallel(outer)
-    staged.stage_indices("outer").vectorize("inner", 4).prefetch(inner, distance=2)
+    staged.stage_indices("outer").vectorize("inner", 4).prefetch(inner, ahead=2)
     unrolled = begin()
     unrolled.unroll("inner", 2)
     return {

@@ -22,7 +22,7 @@ TILES = "tile-loops{loops=indices sizes=64}"
 EVERYTHING = (
     "tile-loops{loops=outer,indices sizes=4,256},interchange-loops{order=outer_o,indices_o,outer_i,indices_i},"
     "parallelize-loops{loops=outer_o},hoist-indices{before=outer_i},vectorize-inner{lanes=8},"
-    "prefetch-indices{loop=indices_i distance=1 lines=1 locality=2},stream-stores"
+    "prefetch{what=rows loop=indices_i ahead=1 locality=2},stream-stores"
 )
 PROBLEMS = {
     "tiled": (problem_of("gather", "3x5000x70xf32", "900xi64", 1), TILES),

@@ -16,9 +16,7 @@ X86 = {"x86-64-v3": 32, "x86-64-v4": 64, "znver4": 64, "sapphirerapids": 64}
 ARM = {"neoverse-n1": 16, "neoverse-v1": 16}
 CPUS = X86 | ARM
 TRIPLES = dict.fromkeys(X86, "x86_64-unknown-linux-gnu") | dict.fromkeys(ARM, "aarch64-unknown-linux-gnu")
-ROWS = (
-    "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch-indices{loop=indices distance=16 lines=1 locality=3}"
-)
+ROWS = "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch{what=rows loop=indices ahead=16 locality=3}"
 LISTED = (
     "owner-computes{owners=2 axis=axis},interleave-owners{block=4096},fuse-into-owners,"
     "tile-loops{loops=indices sizes=64},compact-indices{loop=indices_i},vectorize-lists{lanes=4}"

@@ -32,7 +32,7 @@ LOWERED = "hoist-invariants,lower-nest-to-loops,fold-constants,promote-sums,cano
 BAGS = (
     "specialize-inner{bytes=32},tile-loops{loops=check_indices,indices sizes=32,4},"
     "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=4},"
-    "prefetch-indices{loop=bag distance=4 lines=2 locality=2},fission-prefetches{loop=bag locality=2}"
+    "prefetch{what=rows loop=bag ahead=4 lines=2 locality=2 separate=bag}"
 )
 OWNERS = "owner-computes{owners=2 axis=axis}"
 LISTS = (
@@ -43,7 +43,7 @@ PARTS = "tile-loops{loops=inner sizes=4},interchange-loops{order=inner_o,indices
 SCALARS = (
     "owner-computes{owners=2 axis=axis},interleave-owners{block=4},fuse-into-owners,"
     "tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
-    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
+    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
 )
 
 

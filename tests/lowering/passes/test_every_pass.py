@@ -12,10 +12,11 @@ from gathernest.lowering.schedule.schedule import STEPS
 
 
 def with_options(name: str) -> str:
-    """Return a pass with what it asks for: the loop `a`, or a number."""
+    """Return a pass with what it asks for: the loop `a`, a number, or one of its words."""
     kinds = get_type_hints(load_pass(name))
-    asked = load_pass(name).required_fields()
-    given = [f"{field}={4 if int in (kinds[field], *get_args(kinds[field])) else 'a'}" for field in asked]
+    values = {field: (kinds[field], *get_args(kinds[field])) for field in load_pass(name).required_fields()}
+    words = {field: next((each for each in kind if isinstance(each, str)), "a") for field, kind in values.items()}
+    given = [f"{field}={4 if int in kind else words[field]}" for field, kind in values.items()]
     return f"{name}{{{' '.join(given)}}}"
 
 
@@ -125,13 +126,13 @@ def test_tiles_of_tiles_may_run_in_parallel(samples):
 TILED = "tile-loops{loops=LOOPS sizes=SIZES}"
 SCHEDULES = {
     "hoist-vectorize-prefetch": f"{TILED},hoist-indices{{before=FIRST}},vectorize-inner{{lanes=2}},"
-    "prefetch-indices{loop=LAST distance=2 lines=2}",
+    "prefetch{what=rows loop=LAST ahead=2 lines=2}",
     "vectorize-twice": "vectorize-inner{lanes=4},vectorize-inner{lanes=2}",
     "vectorize-stream": "vectorize-inner{lanes=2},stream-stores",
     "unroll": "unroll{loop=DEEPEST factor=3}",
     "unroll-the-rest": "vectorize-inner{lanes=4},unroll{loop=DEEPEST_rest factor=2}",
-    "prefetch-twice": "prefetch-indices{loop=COUNTING},prefetch-indices{loop=COUNTING distance=3}",
-    "prefetch-whole-rows": "vectorize-inner{lanes=2},prefetch-indices{loop=COUNTING distance=2 lines=0},stream-stores",
+    "prefetch-twice": "prefetch{what=rows loop=COUNTING},prefetch{what=rows loop=COUNTING ahead=3}",
+    "prefetch-whole-rows": "vectorize-inner{lanes=2},prefetch{what=rows loop=COUNTING ahead=2 lines=0},stream-stores",
     "unroll-then-vectorize": "unroll{loop=DEEPEST factor=2},vectorize-inner{lanes=2}",
 }
 
@@ -205,7 +206,7 @@ def test_every_loop_of_a_gradient_keeps_its_bytes_unrolled_or_prefetched_or_reje
     sample = samples[name]
     labels = [op.label for op in sample.module(OF_THE_NEST).walk() if op.name == "gather.loop"]
     legal = 0
-    for step in ("unroll{loop=%s factor=2}", "prefetch-indices{loop=%s}"):
+    for step in ("unroll{loop=%s factor=2}", "prefetch{what=rows loop=%s}"):
         for label in labels:
             try:
                 module = sample.module(f"{OF_THE_NEST},{step % label}")

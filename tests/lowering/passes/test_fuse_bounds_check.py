@@ -22,7 +22,7 @@ DATA = np.random.default_rng(7).random((2, 2, 5, 4), dtype=np.float32)
 STAGED = (
     "tile-loops{loops=indices,check_indices sizes=3,2},interchange-loops{order=batch,indices_o,outer,indices_i,inner},"
     "parallelize-loops{loops=batch,indices_o,check_indices_o},hoist-indices{before=outer},vectorize-inner{lanes=2},"
-    "prefetch-indices{loop=indices_i distance=2},stream-stores"
+    "prefetch{what=rows loop=indices_i ahead=2},stream-stores"
 )
 SWEPT = "indices_o lines=0"
 ROWS = "specialize-inner{bytes=12},tile-loops{loops=outer,outer_i sizes=8,3},vectorize-inner{lanes=2}"

@@ -17,7 +17,7 @@ func.func @gather(%data: tensor<9x4096xf32>, %indices: tensor<70xi64>) -> tensor
 
 def calls_with(lines: int) -> int:
     """Return how many Python functions the pass calls for a loop that prefetches so many lines in each step."""
-    before = f"nest,erase-sizes,drop-unit-loops,prefetch-indices{{loop=indices distance=1 lines={lines}}}"
+    before = f"nest,erase-sizes,drop-unit-loops,prefetch{{what=rows loop=indices ahead=1 lines={lines}}}"
     module, context = parse_module(SOURCE), make_context()
     run_passes(module, before, context)
     calls = 0

@@ -20,7 +20,7 @@ DATA = np.random.default_rng(7).random((3, 4, 5), dtype=np.float32)
 ROWS = "specialize-inner{bytes=68},vectorize-inner{lanes=4}"
 TILED = (
     "tile-loops{loops=outer,check_indices sizes=2,20},parallelize-loops{loops=outer_o,check_indices_o},"
-    "vectorize-inner{lanes=4},gather-lanes,prefetch-indices{loop=outer_i distance=1},stream-stores"
+    "vectorize-inner{lanes=4},gather-lanes,prefetch{what=rows loop=outer_i ahead=1},stream-stores"
 )
 HOISTED = "tile-loops{loops=outer,indices sizes=2,4},interchange-loops{order=batch,outer_o,indices_o,outer_i,indices_i}"
 # An operator, the shape and type of its indices, a schedule and the bits of a position.

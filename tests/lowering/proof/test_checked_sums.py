@@ -14,7 +14,7 @@ SERIAL = f"specialize-inner{{bytes=32}},{TILES},vectorize-inner{{lanes=4}}"
 PARALLEL = f"{TILES},parallelize-loops{{loops=indices_o,check_indices_o}}"
 AHEAD = (
     f"specialize-inner{{bytes=32}},{PARALLEL},vectorize-inner{{lanes=4}},"
-    "prefetch-indices{loop=bag distance=4 lines=2 locality=2},fission-prefetches{loop=bag locality=2}"
+    "prefetch{what=rows loop=bag ahead=4 lines=2 locality=2 separate=bag}"
 )
 FUSED, STAGED = "fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"
 BAGS = {

@@ -20,12 +20,12 @@ SCHEDULES = {
     "staged indices": f"tile-loops{{loops=indices sizes=16}},{ROWS},parallelize-loops{{loops=batch,indices_o}}"
     ",hoist-indices{before=outer}",
     "staged, vectors, streams": f"tile-loops{{loops=indices sizes=16}},{ROWS},hoist-indices{{before=outer}}"
-    ",vectorize-inner{lanes=4},prefetch-indices{loop=indices_i distance=4 lines=2},stream-stores",
+    ",vectorize-inner{lanes=4},prefetch{what=rows loop=indices_i ahead=4 lines=2},stream-stores",
     "long rows": "specialize-inner{bytes=256},vectorize-inner{lanes=8},stream-stores",
     "long rows of any size": "vectorize-inner{lanes=8},stream-stores",
-    "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch-indices{loop=indices},stream-stores",
+    "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch{what=rows loop=indices},stream-stores",
     "unrolled": "unroll{loop=inner factor=4}",
-    "swept rows": "vectorize-inner{lanes=4},prefetch-indices{loop=indices distance=3 lines=0},stream-stores",
+    "swept rows": "vectorize-inner{lanes=4},prefetch{what=rows loop=indices ahead=3 lines=0},stream-stores",
     "tiles of tiles and of vectors": "tile-loops{loops=indices,indices_o sizes=4,3},vectorize-inner{lanes=4}"
     ",tile-loops{loops=inner sizes=2},stream-stores,parallelize-loops{loops=batch}",
 }
@@ -73,7 +73,7 @@ def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
 def test_owners_that_clear_and_scale_their_own_positions_are_proved(partition, operator, prove) -> None:
     owners = f"owner-computes{{{partition},fuse-into-owners,tile-loops{{loops=indices sizes=16}}"
     pipeline = f"canonical,lower-to-nest,fold-bounds,erase-sizes,{owners},parallelize-loops{{loops=owners}}"
-    pipeline += ",vectorize-inner{lanes=4},prefetch-slices{loop=indices_i distance=2 locality=2},lower-nest-to-loops"
+    pipeline += ",vectorize-inner{lanes=4},prefetch{what=slices loop=indices_i ahead=2 locality=2},lower-nest-to-loops"
     assert unsettled(prove(operator("gather", "zero", scale=2.0), pipeline)) == []
 
 

@@ -14,7 +14,7 @@ SCHEDULES = {
     "parallel": f"{TILED_CHECK},parallelize-loops{{loops=outer,check_indices_o}}",
     "vectors": f"{TILED_CHECK},vectorize-inner{{lanes=4}}",
     "unrolled": f"{TILED_CHECK},unroll{{loop=inner factor=2}}",
-    "prefetched": f"{TILED_CHECK},prefetch-indices{{loop=indices distance=4}}",
+    "prefetched": f"{TILED_CHECK},prefetch{{what=rows loop=indices ahead=4}}",
 }
 
 

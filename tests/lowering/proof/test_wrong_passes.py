@@ -74,7 +74,7 @@ WRONG = {
         VECTORS, "memref.store %element_1, %out", "memref.store %loaded_1, %out", "an index gives zeros"
     ),
     "prefetch that faults": Wrong(
-        f"{TILED},prefetch-indices{{loop=indices_i distance=4}}",
+        f"{TILED},prefetch{{what=rows loop=indices_i ahead=4}}",
         "%ahead = arith.minsi %later, %last",
         "%ahead = arith.addi %later, %c0",
         OUTSIDE,

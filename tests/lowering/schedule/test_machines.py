@@ -113,7 +113,7 @@ def test_elements_of_memory_are_prefetched_into_l1_where_that_is_as_fast_and_not
 
 
 def test_lines_in_flight_and_the_latency_of_memory_bound_how_far_rows_are_prefetched(plans):
-    distances = {machine: plans[machine]["rows-64B"].schedule.prefetch[0].distance for machine in MACHINES}
+    distances = {machine: plans[machine]["rows-64B"].schedule.prefetch[0].ahead for machine in MACHINES}
     assert distances == {
         "arm_server": 128,
         "laptop": 64,

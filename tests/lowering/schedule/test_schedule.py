@@ -11,13 +11,15 @@ from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import NAMES as NAMES_OF_PASSES
 from gathernest.lowering.registry import load_pass
-from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import PREFETCHED, STEPS, Prefetch, Schedule
 
 NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "inner", "check_indices"])
 
 
 COUNTS = st.integers(1, 2**20)
-PREFETCHES = st.builds(Prefetch, NAMES, COUNTS, COUNTS, st.integers(0, 3))
+PREFETCHES = st.builds(
+    Prefetch, st.sampled_from(PREFETCHED), NAMES, COUNTS, st.integers(0, 64), st.integers(0, 3), st.none() | NAMES
+)
 SCHEDULES = st.builds(
     Schedule,
     st.lists(st.tuples(NAMES, COUNTS), max_size=3, unique_by=lambda tile: tile[0]),
@@ -99,13 +101,14 @@ def test_empty_schedule_is_empty_text():
         ("hoist-indices{before=3}", "hoist of a schedule must be the name of a loop, got 3"),
         ("unroll{loop=a}", "unroll in a schedule takes loop and factor"),
         ("owner-computes{owners=0 axis=axis}", "owners of a schedule for axis must be a whole number from 1, got 0"),
-        ("prefetch-indices{loop=a}", "prefetch-indices in a schedule takes loop and distance and lines and locality"),
         (
-            "prefetch-indices{loop=a distance=0 lines=1 locality=0}",
-            "distance of a Prefetch must be a whole number from 1, got 0",
+            "prefetch{what=rows loop=a}",
+            "prefetch in a schedule takes what and loop and ahead and lines and locality and separate",
         ),
+        ("prefetch{what=row loop=a ahead=1 locality=2}", "a Prefetch is of rows, slices, tile, got 'row'"),
+        ("prefetch{what=rows loop=a ahead=0 locality=0}", "ahead of a Prefetch must be a whole number from 1, got 0"),
         (
-            "prefetch-indices{loop=a distance=1 lines=1 locality=-1}",
+            "prefetch{what=rows loop=a ahead=1 locality=-1}",
             "locality of a Prefetch must be a whole number from 0, got -1",
         ),
         ("stream-stores{lanes=8}", "stream-stores in a schedule takes no options"),
@@ -116,6 +119,23 @@ def test_wrong_text_says_what_is_wrong(text, message):
     with pytest.raises(ScheduleError) as raised:
         Schedule.parse(text)
     assert str(raised.value) == f"{message}, in {text!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (
+            "prefetch-indices{loop=a distance=2 lines=1 locality=2}",
+            "prefetch{what=rows loop=a ahead=2 lines=1 locality=2}",
+        ),
+        ("prefetch-slices{loop=a distance=2 locality=2}", "prefetch{what=slices loop=a ahead=2 locality=2}"),
+        ("prefetch-next-tile{loop=a ahead=4}", "prefetch{what=tile loop=a ahead=4}"),
+        ("fission-prefetches{loop=a locality=2}", "prefetch{what=rows separate=a locality=2}"),
+    ],
+)
+def test_names_of_earlier_versions_are_rejected_with_those_of_now(text, written):
+    with pytest.raises(ScheduleError, match=f"is the name that an earlier version had; write {written}$"):
+        Schedule.parse(text)
 
 
 @pytest.mark.parametrize("text", ["interchange-loops{order=a,}", "interchange-loops{", "stream-stores+"])
@@ -144,6 +164,6 @@ def test_every_pass_of_a_schedule_takes_the_options_that_it_is_given():
 )
 def test_pass_out_of_order_is_rejected(text):
     with pytest.raises(
-        ScheduleError, match="a schedule has each pass once, but for prefetch-indices, in the order specialize-inner, "
+        ScheduleError, match="a schedule has each pass once, but for prefetch, in the order specialize-inner, "
     ):
         Schedule.parse(text)

@@ -30,7 +30,7 @@ SHARED = {
         (9000,),
         "owner-computes{owners=7 axis=axis},fuse-into-owners,tile-loops{loops=indices sizes=64},"
         "parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-inner{lanes=16},"
-        "prefetch-slices{loop=indices_i distance=2 locality=2}",
+        "prefetch{what=slices loop=indices_i ahead=2 locality=2}",
     ),
     "listed elements": (
         Gather(),
@@ -38,7 +38,8 @@ SHARED = {
         (9001,),
         "owner-computes{owners=4 axis=axis},interleave-owners{block=64},fuse-into-owners,"
         "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
-        "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=4}",
+        "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},"
+        "prefetch{what=tile loop=indices_i ahead=4 locality=2}",
     ),
     "elements packed by a table": (
         *(Gather(), (61,), (9001,)),  # so few positions that the order of each vector is seen
@@ -49,20 +50,20 @@ SHARED = {
     "grouped": (
         *(Gather(), (3000, 48), (9000,)),
         "specialize-inner{bytes=192},group-indices{loop=indices},tile-loops{loops=axis sizes=64},"
-        "parallelize-loops{loops=axis_o},vectorize-inner{lanes=16},prefetch-slices{loop=bag distance=8 locality=2},"
+        "parallelize-loops{loops=axis_o},vectorize-inner{lanes=16},prefetch{what=slices loop=bag ahead=8 locality=2},"
         "stream-stores",
     ),
     "grouped in parts": (
         *(Gather(), (3000, 48), (9000,)),
         "specialize-inner{bytes=192},group-indices{loop=indices},parallelize-sort{parts=3},"
         "tile-loops{loops=axis sizes=64},parallelize-loops{loops=axis_o},vectorize-inner{lanes=16},"
-        "prefetch-slices{loop=bag distance=8 locality=2},stream-stores",
+        "prefetch{what=slices loop=bag ahead=8 locality=2},stream-stores",
     ),
     "grouped pieces": (
         *(Gather(), (30, 64), (900,)),
         "specialize-inner{bytes=256},group-indices{loop=indices},tile-loops{loops=axis,inner sizes=4,16},"
         "interchange-loops{order=axis_o,axis_i,inner_o,bag,inner_i},parallelize-loops{loops=axis_o},"
-        "vectorize-inner{lanes=8},prefetch-slices{loop=bag distance=8 locality=2},stream-stores",
+        "vectorize-inner{lanes=8},prefetch{what=slices loop=bag ahead=8 locality=2},stream-stores",
     ),
     "owners": (Gather(), (3000, 40), (9000,), "owner-computes{owners=3 axis=axis},parallelize-loops{loops=owners}"),
     "pieces": (
@@ -82,7 +83,7 @@ SHARED = {
     "vectors ahead": (
         *(Gather(), (30, 100), (900,)),
         "specialize-inner{bytes=400},parallelize-loops{loops=clear_axis},vectorize-inner{lanes=16},"
-        "prefetch-indices{loop=indices distance=8 lines=7 locality=3},stream-stores",
+        "prefetch{what=rows loop=indices ahead=8 lines=7 locality=3},stream-stores",
     ),
     "long vectors": (
         *(Gather(), (50, 333), (900,)),
@@ -132,7 +133,7 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 # The passes whose stages depend on the schedule; those before it are the same as in `test_sums.py`.
 SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums", "canonicalize", "cse")
-FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact", "slices")
+FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact")
 
 
 def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
@@ -155,12 +156,19 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         owner_block=draw(st.sampled_from([None, 1, 2])) if owners in (1, 2) else None,
         fuse_owned=draw(st.sampled_from([True, False, True])) and owners is not None,
         compact="indices_i" if is_listed else None,
-        slices=draw(st.sampled_from([None, (counting, 1, 2), (counting, 3, 3)])),
         specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
         lanes=draw(st.sampled_from([16 // width_bytes, 64 // width_bytes, 2, None])),
-        prefetch=draw(st.sampled_from([(), (), (Prefetch(counting, 3, 2),), (Prefetch(counting, 1, 5, 2),)])),
+        prefetch=draw(
+            st.sampled_from([(), (), (Prefetch("rows", counting, 3, 2),), (Prefetch("rows", counting, 1, 5, 2),)])
+        )
+        + draw_slices(draw, counting),
         stream=draw(st.sampled_from([True, True, False])),
     )
+
+
+def draw_slices(draw, loop: str) -> tuple[Prefetch, ...]:
+    ahead, separate = draw(st.sampled_from([None, 1, 3])), draw(st.sampled_from([None, None, loop]))
+    return () if ahead is None else (Prefetch("slices", loop, ahead, locality=2, separate=separate),)
 
 
 def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
@@ -175,7 +183,7 @@ def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> S
         parallel=draw(st.sampled_from([axis[:1], [], axis[:1]])),
         grouped="indices",
         sort_parts=draw(st.sampled_from([None, 2, 3, 5, 16])),
-        slices=draw(st.sampled_from([None, ("bag", 1, 2), ("bag", 3, 3)])),
+        prefetch=draw_slices(draw, "bag"),
         specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
         lanes=draw(st.sampled_from([16 // width_bytes, 2, None])),
         stream=draw(st.booleans()),
@@ -194,7 +202,7 @@ def draw_element_schedule(draw) -> Schedule:
         compact="indices_i",
         list_lanes=lanes,
         unroll=None if factor is None else ("indices_i", factor),
-        next_tile=None if ahead is None else ("indices_i", ahead),
+        prefetch=() if ahead is None else (Prefetch("tile", "indices_i", ahead, locality=2),),
     )
 
 
@@ -231,7 +239,7 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
 @pytest.mark.parametrize(
     ("draw_schedule", "count", "counts", "fields"),
     [
-        (draw_row_schedule, 24, (3, 2, 4, 5, 1, 0), FIELDS),
+        (draw_row_schedule, 24, (3, 2, 4, 5, 1, 0), (*FIELDS, "slices", "separate")),
         (draw_grouped_schedule, 16, (2, 3, 4, 5), ("grouped", "sort_parts", "promoted", "stream", "parallel")),
     ],
     ids=["rows", "sorted"],
@@ -285,6 +293,9 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
         assert set(memory[:start]) | set(memory[start + out.nbytes :]) == {7}
         for name in ("grouped", "sort_parts", *FIELDS):
             reached[name] += bool(getattr(schedule, name))
+        for prefetch in schedule.prefetch:
+            reached[prefetch.what] += 1
+            reached["separate"] += prefetch.separate is not None
         reached["promoted"] += any(stage.pass_name == "promote-sums" for stage, _ in stages)
 
     check()

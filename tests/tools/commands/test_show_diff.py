@@ -9,7 +9,7 @@ from gathernest.tools.console.stage_diff import STYLES, print_diff
 from gathernest.tools.console.terminal import make_console
 
 ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
-TWICE = ",".join(f"prefetch-indices{{loop=indices distance={far} lines=1 locality=3}}" for far in (2, 8))
+TWICE = ",".join(f"prefetch{{what=rows loop=indices ahead={far} locality=3}}" for far in (2, 8))
 
 
 def stage(gathernest, name: str, *words: str) -> str:
@@ -55,10 +55,10 @@ def test_json_has_the_two_names_and_the_diff(gathernest):
 def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, patched):
     words = ("--schedule", TWICE)
     names = [line.split()[0] for line in gathernest(*ROWS, *words, "--stage", "list").out.splitlines() if line]
-    assert [name for name in names if name.startswith("prefetch")][:2] == ["prefetch-indices", "prefetch-indices#2"]
-    first, second = (stage(gathernest, name, *words) for name in ("prefetch-indices", "prefetch-indices#2"))
+    assert [name for name in names if name.startswith("prefetch")][:2] == ["prefetch", "prefetch#2"]
+    first, second = (stage(gathernest, name, *words) for name in ("prefetch", "prefetch#2"))
     assert second.count("memref.prefetch") > first.count("memref.prefetch") > 0
-    diff = gathernest(*ROWS, *words, "--diff", "prefetch-indices#2").out
+    diff = gathernest(*ROWS, *words, "--diff", "prefetch#2").out
     assert patched(first, diff) == second
 
 

@@ -22,7 +22,7 @@ def test_steps_are_applied_in_order(script):
 
 
 def test_a_trace_is_read_but_for_its_first_line(script):
-    apply_lines(script, 'tile("indices", 64)\nparallel("outer")\nprefetch("indices_i", distance=4)')
+    apply_lines(script, 'tile("indices", 64)\nparallel("outer")\nprefetch("indices_i", ahead=4)')
     again = gn.schedule("gather", "16x4000x64xf32", "6000xi64", axis=1, bounds="wrap")
     lines = script.trace.splitlines()
     apply_lines(again, "\n".join(line for line in lines if not line.startswith("s =")))

@@ -185,7 +185,7 @@ SCHEDULES = {
     "interchange-loops{order=batch_o,indices_o,outer,batch_i,inner,indices_i},hoist-indices{before=outer}",
     "everything": "tile-loops{loops=indices sizes=4},parallelize-loops{loops=batch,outer,indices_o},"
     "hoist-indices{before=indices_i},vectorize-inner{lanes=2},unroll{loop=resolve_indices_i factor=2},"
-    "prefetch-indices{loop=indices_i distance=3 lines=2 locality=0},stream-stores",
+    "prefetch{what=rows loop=indices_i ahead=3 lines=2 locality=0},stream-stores",
     "parallel-tiles": "tile-loops{loops=indices,check_indices sizes=4,3},"
     "parallelize-loops{loops=batch,outer,indices_o,check_indices_o}",
 }
@@ -247,7 +247,7 @@ def shape_cases(*, erase_sizes: bool) -> list[Case]:
             case = {"axis": 2, "batch_dims": 1, "schedule": schedule, "values": values}
             add(f"{name}-{values}", "2x3x5x7xi32", "2x9xi64", "error", **case)
     lanes = "tile-loops{loops=indices sizes=8},hoist-indices{before=indices_i},vectorize-inner{lanes=4},"
-    streams = {"axis": 1, "schedule": f"{lanes}prefetch-indices{{loop=outer distance=1}},stream-stores"}
+    streams = {"axis": 1, "schedule": f"{lanes}prefetch{{what=rows loop=outer ahead=1}},stream-stores"}
     for element in ("i8", "i32", "complex<f64>"):
         for bounds in ("zero", "clip", "wrap", "unchecked"):
             add(f"lanes-{bounds}-{element}", f"3x9x{element}", "21xi64", bounds, **streams)
@@ -292,9 +292,9 @@ def gradient_cases() -> list[Case]:
         "owners": "owner-computes{owners=3},parallelize-loops{loops=owners,clear_axis}",
         "listed": "owner-computes{owners=3},fuse-into-owners,tile-loops{loops=indices sizes=4},"
         "parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
-        "prefetch-slices{loop=indices_i distance=2 locality=2}",
+        "prefetch{what=slices loop=indices_i ahead=2 locality=2}",
         "grouped": "group-indices{loop=indices},parallelize-loops{loops=axis},vectorize-inner{lanes=4},"
-        "prefetch-slices{loop=bag distance=2 locality=2}",
+        "prefetch{what=slices loop=bag ahead=2 locality=2}",
         "sorted in parts": "group-indices{loop=indices},parallelize-sort{parts=3},parallelize-loops{loops=axis}",
         "pieces": "tile-loops{loops=inner sizes=3},interchange-loops{order=inner_o,indices,inner_i},"
         "parallelize-loops{loops=inner_o,clear_axis}",
@@ -303,7 +303,7 @@ def gradient_cases() -> list[Case]:
     listed = (
         "owner-computes{owners=2},interleave-owners{block=2},fuse-into-owners,tile-loops{loops=indices sizes=16},"
         "parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-lists{lanes=8},"
-        "unroll{loop=indices_i factor=2},prefetch-next-tile{loop=indices_i ahead=2}"
+        "unroll{loop=indices_i factor=2},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
     )
     cases.append(gradient_case("grad-elements-listed", "29xf32", "29xi64", "9xf32", "zero", schedule=listed))
     return cases
@@ -311,7 +311,7 @@ def gradient_cases() -> list[Case]:
 
 def reduction_cases() -> list[Case]:
     """Every bounds mode, one with maxima, two with means, in memory and in registers, and bags that are prefetched."""
-    specialized = "specialize-inner{bytes=28},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1}"
+    specialized = "specialize-inner{bytes=28},vectorize-inner{lanes=4},prefetch{what=rows loop=bag ahead=2}"
     cases: list[Case] = []
     for schedule, bounds in (("", Bounds.ERROR), ("", Bounds.WRAP), *((specialized, mode) for mode in Bounds)):
         numbers = aligned((5, 7), np.dtype(np.float32))

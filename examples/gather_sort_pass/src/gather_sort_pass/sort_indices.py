@@ -84,7 +84,7 @@ def _check(loop: LoopOp) -> None:
     if getattr(loop.step.owner, "value", None) != IntegerAttr.from_index_int_value(1):
         raise ScheduleError(f"sort-indices: {loop.label} runs several iterations at once; leave unroll out")
     if any(op.name == "memref.prefetch" for op in loop.walk()):
-        raise ScheduleError("sort-indices: the loop prefetches by the order of its indices; leave prefetch-indices out")
+        raise ScheduleError("sort-indices: the loop prefetches by the order of its indices; leave prefetch out")
 
 
 def _sort(loop: LoopOp, positions: SSAValue, pages: int) -> None:

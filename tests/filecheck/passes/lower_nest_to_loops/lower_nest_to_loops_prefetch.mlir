@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,parallelize-loops{loops=batch,outer},prefetch-indices{loop=batch},lower-nest-to-loops"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,parallelize-loops{loops=batch,outer},prefetch{what=rows loop=batch},lower-nest-to-loops"
 
 // A prefetch between two parallel loops runs in each iteration of both, which changes no value.
 // CHECK: scf.parallel (%b, %o)

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=1 lines=0},stream-stores"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=8},prefetch{what=rows loop=indices ahead=1 lines=0},stream-stores"
 
 // A loop that also prefetches the next row has no parts beside it: its vectors are stored 16 bytes at a time.
 // CHECK: gather.loop inner_head

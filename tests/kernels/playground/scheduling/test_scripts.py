@@ -101,7 +101,7 @@ LEGAL: dict[str, tuple[str, str]] = {
     "every step": (
         "rows",
         'i = s.loop("indices")\nouter, inner = s.tile(i, 4)\ns.interchange(outer, "outer", inner)\ns.parallel(outer)\n'
-        's.stage_indices("outer")\ns.vectorize("inner", 4)\ns.prefetch(inner, distance=2)\ns.stream()',
+        's.stage_indices("outer")\ns.vectorize("inner", 4)\ns.prefetch(inner, ahead=2)\ns.stream()',
     ),
     "vectors, then the remainder unrolled": (
         "table",
@@ -109,7 +109,7 @@ LEGAL: dict[str, tuple[str, str]] = {
         's.parallel("indices_o")',
     ),
     "rows of a known size": ("table", 's.specialize()\ns.vectorize("inner", 4)\ns.stream()\ns.parallel("indices")'),
-    "prefetch before tiles": ("table", 's.prefetch("indices", distance=3, lines=2)\ns.tile("indices", 6)'),
+    "prefetch before tiles": ("table", 's.prefetch("indices", ahead=3, lines=2)\ns.tile("indices", 6)'),
     "a lane gather": ("columns", 's.tile("indices", 8)\ns.vectorize("indices_i", 4)\ns.unroll("indices_i_rest", 3)'),
     "staged in tiles of tiles": (
         "columns",
@@ -132,7 +132,7 @@ LEGAL: dict[str, tuple[str, str]] = {
         "sums",
         's.owner_computes(2)\ns.interleave_owners(2)\ns.fuse_into_owners()\ns.tile("indices", 8)\n'
         's.parallel("owners")\n'
-        's.list_indices("indices_i")\ns.vectorize("inner", 4)\ns.prefetch_slices("indices_i", distance=2)',
+        's.list_indices("indices_i")\ns.vectorize("inner", 4)\ns.prefetch("indices_i", ahead=2, what="slices")',
     ),
 }
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.lowering.schedule.schedule import Prefetch
 
 DATA, INDICES = "4x30x24xf32", "20xi64"
 
@@ -54,11 +55,11 @@ def test_steps_of_listed_elements_are_those_of_a_schedule():
     script.tile("indices", 16)
     script.parallel("owners").list_indices("indices_i").vectorize_lists(4)
     script.unroll("indices_i", 8)
-    script.prefetch_next_tile("indices_i", 2)
-    assert script.schedule.next_tile == ("indices_i", 2)
+    script.prefetch("indices_i", ahead=2, locality=2, what="tile")
+    assert script.schedule.prefetch == (Prefetch("tile", "indices_i", 2, locality=2),)
     again = gn.schedule("gather_grad", "9xf32", "20xi64").apply(script.schedule)
     assert (again.ir, again.calls) == (script.ir, script.calls)
-    assert script.calls[-1] == 'prefetch_next_tile("indices_i", 2)'
+    assert script.calls[-1] == 'prefetch("indices_i", ahead=2, locality=2, what="tile")'
 
 
 def test_a_tile_of_owners_is_rejected_with_the_nest_and_the_loop_marked():
@@ -107,7 +108,7 @@ REASONS = {
     'unroll("inner", 0)': "unroll for inner must be a whole number from 1, got 0",
     'apply("tile-loops")': 'pass tile-loops: requires argument "loops"',
     'interchange("inner", "inner")': "interchange names a loop twice: inner, inner",
-    'prefetch("indices", distance=0)': "distance of a Prefetch must be a whole number from 1, got 0",
+    'prefetch("indices", ahead=0)': "ahead of a Prefetch must be a whole number from 1, got 0",
     "stream()": "expected vector stores",
     "specialize(5)": "rows have 96 bytes, got 5",
     'group_indices("indices")': "expected indices to be the loop over the indices of a gradient",
@@ -117,7 +118,7 @@ REASONS = {
     "fuse_into_owners()": "expected a loop owners, whose iterations own positions",
     'list_indices("indices")': "expected a loop owners, whose iterations own positions",
     "vectorize_lists(8)": "expected a loop that lists one index at a time",
-    'prefetch_next_tile("indices", 2)': "nothing is listed for indices",
+    'prefetch("indices", ahead=2, what="tile")': "nothing is listed for indices",
     'stage_indices("outer")': "expected a tile of indices",
     'unroll("indices", 2)': "indices is not innermost",
     'vectorize("inner", 3)': "expected a power of two of lanes, 2 to 16 for elements of 4 bytes, got 3",
@@ -173,8 +174,8 @@ def test_steps_in_text_are_all_applied_or_none(script):
 
 def test_passes_that_are_no_step_of_a_schedule_are_steps_by_their_names(script):
     script.tile("indices", 8)
-    script.apply("cse,prefetch-indices{loop=indices_i}")
-    assert script.calls[1:] == ('apply("cse")', 'apply("prefetch-indices{loop=indices_i}")')
+    script.apply("cse,prefetch{what=rows loop=indices_i}")
+    assert script.calls[1:] == ('apply("cse")', 'apply("prefetch{what=rows loop=indices_i}")')
     known: dict = {}
     exec(script.trace, known)
     assert known["s"].ir == script.ir
@@ -324,5 +325,5 @@ def test_a_nest_that_clears_along_the_axis_in_vectors_stays():
 def test_steps_go_on_after_a_row_of_a_gradient_is_vectors(order):
     script = gn.schedule("gather_grad", "100x64xf32", "80xi64")
     script = script.specialize().vectorize("inner", 4) if order[0] == "s" else script.vectorize("inner", 4).specialize()
-    script.prefetch("indices", distance=4).stream()
+    script.prefetch("indices", ahead=4).stream()
     np.testing.assert_array_equal(*gradient_of(script, 100, 80))

@@ -60,10 +60,16 @@ LISTED = Schedule(
     compact="indices_i",
     list_lanes=8,
     unroll=("indices_i", 8),
-    next_tile=("indices_i", 2),
+    prefetch=(Prefetch("tile", "indices_i", 2, locality=2),),
 )
+SLICES = Prefetch("slices", "indices_i", 2, locality=2)
 EVERYTHING = Schedule(
-    lanes=8, specialize=256, hoist="indices", prefetch=(Prefetch("indices"),), stream=True, unroll=("indices", 4)
+    lanes=8,
+    specialize=256,
+    hoist="indices",
+    prefetch=(Prefetch("rows", "indices"),),
+    stream=True,
+    unroll=("indices", 4),
 )
 
 
@@ -92,7 +98,7 @@ SPACES = {
     "gradient of pieces": gradient(10**4, 320),
     "gradient of lists": gradient(10**5, 1, LISTED),
     "gradient of lists of rows": gradient(
-        10**4, 1024, Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", slices=("indices_i", 2, 2))
+        10**4, 1024, Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", prefetch=(SLICES,))
     ),
 }
 
@@ -110,7 +116,7 @@ def test_what_each_generator_proposes_is_what_was_reviewed(golden):
 def test_a_search_of_a_gradient_keeps_the_order_of_its_indices():
     found = search_space(gradient(10**6, 8))
     assert all("indices" not in schedule.parallel for schedule in found)
-    assert all((schedule.lanes is None or schedule.grouped) and not schedule.prefetch for schedule in found)
+    assert all((schedule.lanes is None or schedule.grouped) and not schedule.prefetches("rows") for schedule in found)
     bags = NestShape((("indices", 10**6), ("bag", 4), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
     found = search_space(space_of(bags, Schedule(), threads=2, is_gradient=True))
     assert not any(schedule.owners or schedule.grouped for schedule in found)

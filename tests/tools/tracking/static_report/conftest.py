@@ -20,12 +20,12 @@ INNER = LoopFacts(
 )
 OUTER = replace(INNER, name="copy_tile indices_i", depth=1, is_hot=False, code=())
 KERNEL = KernelFacts(
-    "vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=4}",
+    "vectorize-inner{lanes=8},prefetch{what=rows loop=indices ahead=4}",
     (
         ("operator", "0a"),
         ("nest", "1a"),
         ("vectorize-inner{lanes=8}", "2a"),
-        ("prefetch-indices{loop=indices distance=4}", "3a"),
+        ("prefetch{what=rows loop=indices ahead=4}", "3a"),
     ),
     "5a",
     "6a",

@@ -37,7 +37,7 @@ def test_another_step_of_the_schedule_is_told_before_stages(reported, kernel):
     change = changed(reported, kernel, replace(kernel, stages=stages, schedule="other"))
     assert (change.kind, change.what) == ("schedule", "vectorize-inner{lanes=8} → vectorize-inner{lanes=4}")
     shorter = changed(reported, kernel, replace(kernel, stages=kernel.stages[:3], schedule="shorter"))
-    assert shorter.what == "prefetch-indices{loop=indices distance=4} → nothing"
+    assert shorter.what == "prefetch{what=rows loop=indices ahead=4} → nothing"
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_loop_that_differs_has_its_counts_and_its_diff(reported, kernel, inner):
     assert loop.counts == {"instructions": (4, 3), "prefetches": (1, 0)}
     assert loop.diff() == [" .L1:", "-prefetcht0 (%rax)", " vmovups (%rax), %ymm0", " vmovups %ymm0, (%rdx)"]
     assert list(explained([change], {}, {})) == [
-        "the first stage that differs is that of prefetch-indices: case",
+        "the first stage that differs is that of prefetch: case",
         "",
-        "case: the first stage that differs is that of prefetch-indices (prefetch-indices{loop=indices distance=4})",
+        "case: the first stage that differs is that of prefetch (prefetch{what=rows loop=indices ahead=4})",
         "  loop copy_tile inner (innermost): instructions 4 → 3, prefetches 1 → 0",
         *(f"    {line}" for line in loop.diff()),
     ]
@@ -122,6 +122,6 @@ def test_of_many_kernels_with_one_cause_the_simplest_is_shown(reported, kernel, 
     lines = list(explained(changes, {}, {}))
     assert lines[0].endswith("case-0, case-1, case-2, case-3, case-4, case-5 and 3 more")
     assert [line for line in lines if line.startswith("case-")] == [
-        "case-8: the first stage that differs is that of prefetch-indices (prefetch-indices{loop=indices distance=4})"
+        "case-8: the first stage that differs is that of prefetch (prefetch{what=rows loop=indices ahead=4})"
     ]
     assert len([line for line in explained(changes, {}, {}, in_full=True) if line.startswith("case-")]) == 9
