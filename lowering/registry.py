@@ -34,9 +34,7 @@ ROOMS = {
     "owners": _OF_OWNERS,
     "schedule": tuple(name for name in STEPS if name not in _OF_OWNERS),
     "loops": (
-        "fuse-bounds-check",
-        "stage-positions",
-        "count-listed",
+        "check-indices",
         "stage-result",
         "hoist-invariants",
         "lower-nest-to-loops",
@@ -50,16 +48,10 @@ OPERATOR_NAMES = ROOMS["operators"]
 PASSES = (*ROOMS["canonicalize"], *ROOMS["nest"], *STEPS, *ROOMS["loops"], *OPERATOR_NAMES)
 # The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
 SCHEDULED_NEST = "hoist-invariants"
-# The pass for results that nobody has yet: it writes before all indices are checked.
-FUSION = "fuse-bounds-check"
-# The pass for results that somebody has: it reads each index once all the same.
-STAGING = "stage-positions"
-# The pass for gradients whose owners list their indices: it writes before all are known to be valid, too.
-COUNTING = "count-listed"
-# The pass behind such a check for results that somebody has.
-COPYING = "stage-result"
-# How indices are checked where that is not done in a nest of its own: no default pipeline has them.
-CHECKS = (FUSION, STAGING, COUNTING, COPYING)
+# The pass that checks indices in another way than a nest of its own, and the one behind it for results that somebody
+# has where it writes before all are checked: no default pipeline has them.
+CHECKING, COPYING = CHECKS = ("check-indices", "stage-result")
+WRITES_EARLY = ("fused", "counted")  # checks after which out is written before the last index is known to be valid
 NAMES = tuple(name for name in PASSES if name not in OPERATOR_NAMES)
 
 
@@ -155,14 +147,14 @@ class Pipeline:
         kept = [
             step[0]
             for place, step in enumerate(steps)
-            if is_fresh or step[1] not in (FUSION, COUNTING) or place < copied
+            if is_fresh or place < copied or step[1] != CHECKING or _options(step[2]).get("how") not in WRITES_EARLY
         ]
         return text if len(kept) == len(steps) else ",".join(kept)
 
     @property
     def most_axis_size(self) -> int | None:
-        """The positions that an axis may have where `stage-positions` is told their bits; None for any."""
-        bits = self._numbers(STAGING, "bits")
+        """The positions that an axis may have where `check-indices` is told their bits; None for any."""
+        bits = self._numbers(CHECKING, "bits")
         return 1 << min(bits) if bits else None
 
     @property

@@ -141,7 +141,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         most = schedule.most_axis_size
         if most is not None and max(problem.axis_sizes) > most:
             raise ScheduleError(
-                f"stage-positions: the pipeline is for axes of at most {most} positions, got {max(problem.axis_sizes)}"
+                f"check-indices: the pipeline is for axes of at most {most} positions, got {max(problem.axis_sizes)}"
             )
         for specialized in schedule.row_bytes:
             _check_row(layout.canonical, layout.width_bytes, Schedule(specialize=specialized))

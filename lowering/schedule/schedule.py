@@ -184,6 +184,9 @@ RENAMED: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
     "prefetch-slices": ("prefetch", {"what": "slices"}, {"distance": "ahead"}),
     "prefetch-next-tile": ("prefetch", {"what": "tile"}, {}),
     "fission-prefetches": ("prefetch", {"what": "rows"}, {"loop": "separate"}),
+    "fuse-bounds-check": ("check-indices", {"how": "fused"}, {}),
+    "stage-positions": ("check-indices", {"how": "staged"}, {}),
+    "count-listed": ("check-indices", {"how": "counted"}, {}),
 }
 
 

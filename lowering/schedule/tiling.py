@@ -37,31 +37,31 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
 
 
 class FusedCheck(NamedTuple):
-    """How `fuse-bounds-check` checks: in which loop, and whether that prefetches all indices of its next iteration."""
+    """How a fused check is made: in which loop, and whether that prefetches all indices of its next iteration."""
 
     loop: str
     prefetches_all: bool
 
     def __str__(self) -> str:
-        return f"fuse-bounds-check{{loop={self.loop}{' lines=0' if self.prefetches_all else ''}}}"
+        return f"check-indices{{how=fused loop={self.loop}{' lines=0' if self.prefetches_all else ''}}}"
 
 
 class StagedCheck(NamedTuple):
-    """How `stage-positions` stages what the check resolves: the bits of a position."""
+    """How the check stages what it resolves: the bits of a position."""
 
     bits: int
 
     def __str__(self) -> str:
-        return f"stage-positions{{bits={self.bits}}}"
+        return f"check-indices{{how=staged bits={self.bits}}}"
 
 
 class CountedCheck(NamedTuple):
-    """How owners that list single elements check: by `count-listed`, for a result in a buffer where out must stay."""
+    """How owners that list single elements check: by counting these, for a result in a buffer where out must stay."""
 
     keeps_out: bool
 
     def __str__(self) -> str:
-        return "count-listed,stage-result" if self.keeps_out else "count-listed"
+        return f"check-indices{{how=counted}}{',stage-result' if self.keeps_out else ''}"
 
 
 Check = FusedCheck | StagedCheck | CountedCheck

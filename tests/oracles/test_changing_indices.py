@@ -32,40 +32,46 @@ from .test_schedules import draw_case, draw_legal_schedule, plan_of
 TILES = "tile-loops{loops=indices sizes=16}"
 OWNERS = "owner-computes{owners=3},fuse-into-owners,tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners}"
 LISTS = f"{OWNERS},compact-indices{{loop=indices_i}}"
+COUNTED = "check-indices{how=counted}"
 SLICES = "prefetch{{what=slices loop={} ahead=2 locality=2}}"
 VECTORS = "vectorize-inner{lanes=8},gather-lanes"
 # Operators with the shapes of data and indices, and schedules with what checks in another way.
 GATHERS = {
-    "scalars": (Gather(), (9,), (70,), ["", VECTORS, f"{VECTORS},stage-positions{{bits=8}}"]),
+    "scalars": (Gather(), (9,), (70,), ["", VECTORS, f"{VECTORS},check-indices{{how=staged bits=8}}"]),
     "rows": (
         *(Gather(), (9, 8), (70,)),
         [
             f"{TILES},prefetch{{what=rows loop=indices_i ahead=4}}",
-            f"{TILES},parallelize-loops{{loops=indices_o}},fuse-bounds-check",
-            "prefetch{what=rows loop=indices ahead=4 lines=0},stage-positions{bits=8}",
+            f"{TILES},parallelize-loops{{loops=indices_o}},check-indices{{how=fused}}",
+            "prefetch{what=rows loop=indices ahead=4 lines=0},check-indices{how=staged bits=8}",
         ],
     ),
     "last axis": (Gather(1), (4, 9), (40,), ["", f"{TILES},hoist-indices{{before=indices_i}}"]),
-    "batches": (Gather(1, 1), (4, 9, 3), (4, 20), ["parallelize-loops{loops=batch},fuse-bounds-check"]),
+    "batches": (Gather(1, 1), (4, 9, 3), (4, 20), ["parallelize-loops{loops=batch},check-indices{how=fused}"]),
     "tuples": (GatherNd(), (9, 7, 3), (40, 2), ["", f"{TILES},hoist-indices{{before=indices_i}}"]),
     "elements": (GatherElements(1), (6, 9), (6, 20), ["", VECTORS]),
-    "sums": (GatherReduce(), (9, 8), (12, 5), ["vectorize-inner{lanes=8}", "stage-positions{bits=8}"]),
+    "sums": (GatherReduce(), (9, 8), (12, 5), ["vectorize-inner{lanes=8}", "check-indices{how=staged bits=8}"]),
     "means": (GatherMean(), (9, 8), (12, 5), ["", "prefetch{what=rows loop=bag ahead=2}"]),
 }
 GRADIENTS = {
     "scalars": (
         *(Gather(), (9,), (70,)),
         [
-            *("", LISTS, f"{LISTS},count-listed,stage-result", f"{LISTS},fuse-bounds-check{{loop=indices_o}}"),
-            f"{LISTS},vectorize-lists{{lanes=8}},prefetch{{what=tile loop=indices_i ahead=4 locality=2}},count-listed",
-            f"{LISTS.replace('=3},', '=4},interleave-owners{block=4},')},stage-positions{{bits=8}}",
+            *(
+                "",
+                LISTS,
+                f"{LISTS},check-indices{{how=counted}},stage-result",
+                f"{LISTS},check-indices{{how=fused loop=indices_o}}",
+            ),
+            f"{LISTS},vectorize-lists{{lanes=8}},prefetch{{what=tile loop=indices_i ahead=4 locality=2}},{COUNTED}",
+            f"{LISTS.replace('=3},', '=4},interleave-owners{block=4},')},check-indices{{how=staged bits=8}}",
         ],
     ),
     "rows": (
         *(Gather(), (9, 8), (70,)),
         [
             *("", OWNERS),
-            f"{LISTS},{SLICES.format('indices_i')},fuse-bounds-check{{loop=indices_o}}",
+            f"{LISTS},{SLICES.format('indices_i')},check-indices{{how=fused loop=indices_o}}",
             "group-indices{loop=indices},parallelize-loops{loops=axis}",
             "group-indices{loop=indices},parallelize-sort{parts=3}," + SLICES.format("bag"),
         ],

@@ -57,7 +57,7 @@ class StageResult(ModulePass):
     The function returns before it writes anything where it gets no memory.
 
     What it does not do: results with several dimensions. A function stays that checks all indices before it writes, or
-    none: the pass is for what `fuse-bounds-check` or `count-listed` made.
+    none: the pass is for what `check-indices` made.
 
     Raises:
         ScheduleError: a precondition does not hold.

@@ -96,8 +96,8 @@ def test_a_staged_result_of_many_tiles_is_copied_whole(dtype, threads):
     rng, size = np.random.default_rng(6), 3 * COPIED_TILE + 1
     data, indices = rng.random(1000).astype(dtype), rng.integers(-1000, 1000, size)
     text = given_plan("gather", data, indices).pipeline
-    text = re.sub(r"(stage-positions|vectorize-inner|gather-lanes|stream-stores)[^,]*,", "", text)
-    text = text.replace("hoist-inv", "fuse-bounds-check,stage-result,hoist-inv")
+    text = re.sub(r"(check-indices\{how=staged|vectorize-inner|gather-lanes|stream-stores)[^,]*,", "", text)
+    text = text.replace("hoist-inv", "check-indices{how=fused},stage-result,hoist-inv")
     with gn.knobs.scope(num_threads=threads):
         kernel, out = gn.compile("gather", data, indices, pipeline=text), np.full(size, 7, dtype)
         assert "stage-result" in kernel.with_out.pipeline
@@ -111,10 +111,10 @@ def test_a_staged_result_of_many_tiles_is_copied_whole(dtype, threads):
 
 def test_a_pipeline_for_an_out_of_the_caller_counts_lists_only_where_the_result_is_staged():
     for text, kept in (
-        ("cse,count-listed,cse", "cse,cse"),
-        ("count-listed,stage-result", "count-listed,stage-result"),
-        ("stage-result,count-listed", "stage-result"),
-        ("stage-result,fuse-bounds-check{loop=indices_o}", "stage-result"),
-        ("my-count-listed,cse", "my-count-listed,cse"),
+        ("cse,check-indices{how=counted},cse", "cse,cse"),
+        ("check-indices{how=counted},stage-result", "check-indices{how=counted},stage-result"),
+        ("stage-result,check-indices{how=counted}", "stage-result"),
+        ("stage-result,check-indices{how=fused loop=indices_o}", "stage-result"),
+        ("my-check-indices,cse", "my-check-indices,cse"),
     ):
         assert Pipeline(text).expanded() == text and Pipeline(text).expanded(is_fresh=False) == kept

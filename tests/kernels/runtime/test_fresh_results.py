@@ -21,7 +21,7 @@ from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, Staged
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
 INDICES = np.random.default_rng(1).integers(-1000, 1000, COUNT)
-FUSION = "fuse-bounds-check{loop=indices_o}"
+FUSION = "check-indices{how=fused loop=indices_o}"
 
 
 def plan_of(*arguments, is_fresh: bool = True, **options) -> Plan:
@@ -47,7 +47,7 @@ def test_indices_are_checked_in_a_parallel_loop_or_inside_it_where_that_pays(arg
     check = plan_of(*arguments).check
     assert (check.loop if isinstance(check, FusedCheck) else None) == loop
     assert not isinstance(plan_of(*arguments, is_fresh=False).check, FusedCheck)
-    assert ("fuse-bounds-check" in plan_of(*arguments).pipeline) == (loop is not None)
+    assert ("check-indices{how=fused" in plan_of(*arguments).pipeline) == (loop is not None)
 
 
 @pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (128, "batch_i"), (127, "batch_o")])
@@ -162,7 +162,7 @@ def test_indices_that_are_sorted_are_not_staged():
 
 @pytest.mark.draw(1)
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("check", ["fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"])
+@pytest.mark.parametrize("check", ["check-indices{how=fused loop=indices_o}", "check-indices{how=staged bits=16}"])
 @pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max", "gather_grad"])
 def test_sums_keep_their_bytes_and_find_every_index_outside(operator, check, threads):
     rng, rows = np.random.default_rng(3), 1000
@@ -175,7 +175,7 @@ def test_sums_keep_their_bytes_and_find_every_index_outside(operator, check, thr
     if not is_gradient:
         tiles = "tile-loops{loops=indices sizes=64},parallelize-loops{loops=indices_o}"
     plain = gn.compile(operator, data, indices, schedule=tiles)
-    base = re.sub(r"(fuse-bounds-check|stage-positions)\{[^}]*\},", "", plain.pipeline)
+    base = re.sub(r"check-indices\{how=(fused|staged)[^}]*\},", "", plain.pipeline)
     kernel = gn.compile(operator, data, indices, pipeline=base.replace("hoist-inv", f"{check},hoist-inv", 1))
     assert check in kernel.pipeline
     with gn.knobs.scope(num_threads=threads):
@@ -201,7 +201,8 @@ def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkey
     plain, staged = plans
     assert staged.key == f"{plain.key}, positions of 8 bits staged by the check"
     assert staged.problem_class == plain.problem_class and staged.check == StagedCheck(8)
-    assert "stage-positions{bits=8},hoist-invariants" in staged.pipeline and "stage-positions" not in plain.pipeline
+    assert "check-indices{how=staged bits=8},hoist-invariants" in staged.pipeline
+    assert "how=staged" not in plain.pipeline
     assert staged.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 
 
@@ -232,12 +233,12 @@ def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_
 @pytest.mark.parametrize(
     ("text", "most"),
     [
-        ("stage-positions{bits=8}", 1 << 8),
-        ("cse,stage-positions{ bits=16 },cse", 1 << 16),
-        ("stage-positions{bits=16},stage-positions{bits=8}", 1 << 8),
-        ("stage-positions{bits=+8}", 1 << 8),
-        ("my-stage-positions{bits=8}", None),
-        ("stage-positions", None),
+        ("check-indices{how=staged bits=8}", 1 << 8),
+        ("cse,check-indices{how=staged  bits=16 },cse", 1 << 16),
+        ("check-indices{how=staged bits=16},check-indices{how=staged bits=8}", 1 << 8),
+        ("check-indices{how=staged bits=+8}", 1 << 8),
+        ("my-check-indices{how=staged bits=8}", None),
+        ("check-indices{how=staged}", None),
         ("cse", None),
     ],
 )
@@ -247,7 +248,7 @@ def test_the_most_positions_of_a_pipeline_are_those_of_its_pass(text, most):
 
 def test_a_pipeline_whose_positions_are_too_narrow_for_the_axis_is_rejected():
     text = plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False).pipeline
-    text = text.replace("hoist-invariants", "stage-positions{bits=8},hoist-invariants")
+    text = text.replace("hoist-invariants", "check-indices{how=staged bits=8},hoist-invariants")
     wide = problem_of("gather_elements", "1000x257xf32", "1000x60xi64", 1)
     with pytest.raises(gn.ScheduleError, match="the pipeline is for axes of at most 256 positions, got 257"):
         make_plan(wide, Pipeline(text))
@@ -292,7 +293,7 @@ def test_a_given_pipeline_that_fuses_does_not_for_an_out_of_the_caller():
 
 
 def test_a_pipeline_for_an_out_of_the_caller_has_no_fusion():
-    for text in (f"canonical,{FUSION},cse", f"canonical, {FUSION} , cse", "canonical,fuse-bounds-check,cse"):
+    for text in (f"canonical,{FUSION},cse", f"canonical, {FUSION} , cse", "canonical,check-indices{how=fused},cse"):
         assert "fuse" in Pipeline(text).expanded()
         without = Pipeline(text).expanded(is_fresh=False)
         assert "fuse" not in without and without.replace(" ", "").endswith("collapse-dims,cse")

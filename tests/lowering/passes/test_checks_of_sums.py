@@ -143,7 +143,7 @@ def check_every_index(case: Case, module: ModuleOp, *, keeps_out: bool) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_sums_that_check_while_they_add_keep_the_bytes_and_find_every_index_outside(name):
     case = CASES[name]
-    module = case.module(f"fuse-bounds-check{{loop={case.loop}}}")
+    module = case.module(f"check-indices{{how=fused loop={case.loop}}}")
     assert "gather.fresh_out" in str(module)
     check_every_index(case, module, keeps_out=False)
 
@@ -169,7 +169,7 @@ LISTED = {
     [*((name, False) for name in LISTED), *((name, True) for name in LISTED if name != "of batches")],
 )
 def test_lists_that_are_counted_keep_the_bytes_and_find_every_index_outside(name, staged):
-    module = LISTED[name].module("count-listed,stage-result" if staged else "count-listed")
+    module = LISTED[name].module("check-indices{how=counted},stage-result" if staged else "check-indices{how=counted}")
     assert ("gather.fresh_out" in str(module), "copy_axis" in str(module)) == (not staged, staged)
     assert "check_indices" not in str(module)
     check_every_index(LISTED[name], module, keeps_out=staged)
@@ -184,7 +184,7 @@ STAGED = {
 @pytest.mark.draw(1)
 @pytest.mark.parametrize("name", STAGED)
 def test_what_is_checked_on_the_way_to_a_buffer_leaves_out_as_it_was(name):
-    module = STAGED[name].module(f"fuse-bounds-check{{loop={STAGED[name].loop}}},stage-result")
+    module = STAGED[name].module(f"check-indices{{how=fused loop={STAGED[name].loop}}},stage-result")
     assert "gather.fresh_out" not in str(module) and "memref.alloc(" in str(module)
     check_every_index(STAGED[name], module, keeps_out=True)
 
@@ -192,8 +192,16 @@ def test_what_is_checked_on_the_way_to_a_buffer_leaves_out_as_it_was(name):
 @pytest.mark.parametrize(
     ("case", "passes", "message"),
     [
-        (CASES["lists"], "count-listed", "expected owners that list a position and an element for each index"),
-        (CASES["bags"], "fuse-bounds-check{loop=indices_o},stage-result", "expected one dimension of out .*, got 2"),
+        (
+            CASES["lists"],
+            "check-indices{how=counted}",
+            "expected owners that list a position and an element for each index",
+        ),
+        (
+            CASES["bags"],
+            "check-indices{how=fused loop=indices_o},stage-result",
+            "expected one dimension of out .*, got 2",
+        ),
     ],
 )
 def test_what_cannot_be_counted_or_staged_is_rejected(case, passes, message):
@@ -208,15 +216,15 @@ def test_sums_of_staged_positions_keep_the_bytes_and_out_where_an_index_is_outsi
     case = CASES[name]
     if bits == 32 and case.dtype == "u4":
         with pytest.raises(ScheduleError, match="positions of 32 bits are no narrower than indices of i32"):
-            case.module("stage-positions{bits=32}")
+            case.module("check-indices{how=staged bits=32}")
         return
-    check_every_index(case, case.module(f"stage-positions{{bits={bits}}}"), keeps_out=True)
+    check_every_index(case, case.module(f"check-indices{{how=staged bits={bits}}}"), keeps_out=True)
 
 
 @pytest.mark.parametrize("sizes", [(3, 7), (10, 1), (2, 7)])
 def test_the_bags_of_a_tile_are_checked_by_one_loop_whatever_their_size(sizes):
     case = Case(GatherReduce(), (9, 8), sizes, "tile-loops{loops=indices sizes=3}", "indices_o")
-    module = case.module("fuse-bounds-check{loop=indices_o}")
+    module = case.module("check-indices{how=fused loop=indices_o}")
     assert str(module).count("gather.loop check_") == 1
     check_every_index(case, module, keeps_out=False)
 
@@ -237,12 +245,12 @@ def test_the_bags_of_a_tile_are_checked_by_one_loop_whatever_their_size(sizes):
 )
 def test_a_loop_of_a_gradient_that_cannot_check_is_rejected(schedule, loop, message):
     with pytest.raises(ScheduleError, match=message):
-        Case(Gather(0), (9, 8), (20,), schedule, loop, scale=1).module(f"fuse-bounds-check{{loop={loop}}}")
+        Case(Gather(0), (9, 8), (20,), schedule, loop, scale=1).module(f"check-indices{{how=fused loop={loop}}}")
 
 
 def test_owners_that_check_ask_for_an_axis_that_is_not_empty():
     case = CASES["owners"]
-    module = case.module(f"fuse-bounds-check{{loop={case.loop}}}")
+    module = case.module(f"check-indices{{how=fused loop={case.loop}}}")
     assert "gather.min_axis_sizes = array<i64: 1>" in str(module)
     out = np.zeros((0, 8), np.float32)
     with pytest.raises(BoundsError, match="axis"):

@@ -16,7 +16,7 @@ AHEAD = (
     f"specialize-inner{{bytes=32}},{PARALLEL},vectorize-inner{{lanes=4}},"
     "prefetch{what=rows loop=bag ahead=4 lines=2 locality=2 separate=bag}"
 )
-FUSED, STAGED = "fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"
+FUSED, STAGED = "check-indices{how=fused loop=indices_o}", "check-indices{how=staged bits=16}"
 BAGS = {
     "sum": (GatherReduce(), "9x8xf32", "5x7xi64"),
     "mean": (GatherMean(), "9x8xf32", "5x7xi64"),
@@ -79,28 +79,32 @@ LOOPS = {"gather": "batch", "gather_elements": "outer"}
 @pytest.mark.parametrize("name", LOOPS)
 def test_gradients_are_proved_down_to_loops(operator, prove, name, schedule, scale):
     passes, loop = (text.replace("LOOP", LOOPS[name]) for text in GRADIENTS[schedule])
-    for check in (f"fuse-bounds-check{{loop={loop}}}", "stage-positions{bits=8}", "stage-positions{bits=32}"):
+    for check in (
+        f"check-indices{{how=fused loop={loop}}}",
+        "check-indices{how=staged bits=8}",
+        "check-indices{how=staged bits=32}",
+    ):
         check_proved(prove(operator(name, "error", scale=scale), checked(passes, check)), check)
 
 
 @pytest.mark.draw(1)
 @pytest.mark.parametrize("loop", ["indices", "indices_o"])
 def test_tuples_are_proved(operator, prove, loop):
-    check = f"fuse-bounds-check{{loop={loop}}}"
+    check = f"check-indices{{how=fused loop={loop}}}"
     tiles = "tile-loops{loops=indices sizes=3}" if loop == "indices_o" else ""
     check_proved(prove(operator("gather_nd", "error"), checked(tiles, check)), check)
     check_proved(prove(operator("gather_nd", "error", scale=0.5), checked(tiles, check)), check)
 
 
 def test_the_check_of_one_tuple_that_is_asked_the_wrong_way_is_refuted(operator, verdict_of):
-    pipeline = checked("", "fuse-bounds-check{loop=indices}").partition(",hoist-invariants")[0]
+    pipeline = checked("", "check-indices{how=fused loop=indices}").partition(",hoist-invariants")[0]
     verdict = verdict_of(operator("gather_nd", "error"), pipeline, "arith.cmpi eq, %0", "arith.cmpi ne, %0")
     assert verdict.status == "refuted" and "an index outside is not found" in verdict.reason, str(verdict)
 
 
 def test_owners_of_an_empty_axis_check_nothing(operator, verdict_of):
     passes, loop = GRADIENTS["owners"]
-    pipeline = checked(passes, f"fuse-bounds-check{{loop={loop}}}").partition(",hoist-invariants")[0]
+    pipeline = checked(passes, f"check-indices{{how=fused loop={loop}}}").partition(",hoist-invariants")[0]
     floor = ", gather.min_axis_sizes = array<i64: 1>"
     verdict = verdict_of(operator("gather", "error", scale=1.0), pipeline, floor, "")
     assert verdict.status == "refuted" and "an index is not checked" in verdict.reason, str(verdict)

@@ -124,16 +124,16 @@ def test_a_schedule_behind_the_check_of_the_indices_is_proved(operator, prove) -
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [
-        ("gather", f"{SCHEDULES['staged, vectors, streams']},fuse-bounds-check{{loop=indices_o}}"),
-        ("gather", f"{SCHEDULES['parallel tiles']},fuse-bounds-check"),
-        ("gather_nd", "tile-loops{loops=indices sizes=16},fuse-bounds-check{loop=indices_o}"),
-        ("gather_elements", "vectorize-inner{lanes=4},fuse-bounds-check{loop=outer}"),
+        ("gather", f"{SCHEDULES['staged, vectors, streams']},check-indices{{how=fused loop=indices_o}}"),
+        ("gather", f"{SCHEDULES['parallel tiles']},check-indices{{how=fused}}"),
+        ("gather_nd", "tile-loops{loops=indices sizes=16},check-indices{how=fused loop=indices_o}"),
+        ("gather_elements", "vectorize-inner{lanes=4},check-indices{how=fused loop=outer}"),
     ],
 )
 def test_a_check_that_is_fused_with_the_copy_is_proved(name, schedule, operator, prove) -> None:
     verdicts = prove(operator(name, "error"), f"{NEST},drop-unit-loops,{schedule},hoist-invariants,lower-nest-to-loops")
     assert unsettled(verdicts) == []
-    (fusion,) = (verdict for verdict in verdicts if verdict.name.startswith("fuse-bounds-check"))
+    (fusion,) = (verdict for verdict in verdicts if verdict.name.startswith("check-indices"))
     assert fusion.status is Status.PROVED
 
 

@@ -1,4 +1,4 @@
-"""Proofs of `stage-positions`: the check stages the position of every index, and the copy reads these."""
+"""Proofs of `check-indices{how=staged}`: the check stages the position of every index, and the copy reads these."""
 
 import pytest
 
@@ -20,7 +20,7 @@ SCHEDULES = {
 
 def left(verdicts):
     """Return what is not proved and not unchanged; the pass itself must be among the proved."""
-    assert any(verdict.name.startswith("stage-positions") and verdict.status == "proved" for verdict in verdicts)
+    assert any(verdict.name.startswith("check-indices") and verdict.status == "proved" for verdict in verdicts)
     return [str(verdict) for verdict in verdicts if verdict.status not in ("proved", "unchanged")]
 
 
@@ -34,24 +34,24 @@ def steps(*given):
 @pytest.mark.parametrize("name", ["gather", "gather_elements"])
 def test_staged_positions_are_proved_down_to_loops(name, schedule, bits, operator, prove):
     own = {"gather": ("loops=outer", "loops=batch"), "gather_elements": ("loop=indices", "loop=inner")}
-    pipeline = steps(NEST, SCHEDULES[schedule].replace(*own[name]), f"stage-positions{{bits={bits}}}", LOOPS)
+    pipeline = steps(NEST, SCHEDULES[schedule].replace(*own[name]), f"check-indices{{how=staged bits={bits}}}", LOOPS)
     assert left(prove(operator(name, "error"), pipeline)) == []
 
 
 @pytest.mark.draw(4)
 @pytest.mark.parametrize("index", ["i16", "ui16", "i32", "ui32", "i64", "ui64"])
 def test_positions_of_every_index_type_are_proved(index, operator, prove):
-    assert left(prove(operator("gather", "error", index), steps(NEST, "stage-positions{bits=8}"))) == []
+    assert left(prove(operator("gather", "error", index), steps(NEST, "check-indices{how=staged bits=8}"))) == []
 
 
 @pytest.mark.draw(2)
 @pytest.mark.parametrize("indices", ["5xi64", "5x6xi64", "5x6x7xi64", "5x1x7xi64", "5x4x4x1xi64"])
 def test_positions_of_indices_of_known_sizes_are_proved(indices, prove):
     module = gather_module("5x30x4xf32", indices, axis=1, batch_dims=1)
-    assert left(prove(module, steps("nest,drop-unit-loops,stage-positions", LOOPS))) == []
+    assert left(prove(module, steps("nest,drop-unit-loops,check-indices{how=staged}", LOOPS))) == []
 
 
-PIPELINE = steps(NEST, SCHEDULES["parallel"].replace("loops=outer", "loops=batch"), "stage-positions{bits=8}")
+PIPELINE = steps(NEST, SCHEDULES["parallel"].replace("loops=outer", "loops=batch"), "check-indices{how=staged bits=8}")
 SAMPLED = "a sampled gather gives other bytes"
 OTHER_POSITION = "an index leads to another position"
 WRONG = {

@@ -137,7 +137,10 @@ WRONG = {
         NEST, "%position, %position_1, %j]", "%position_1, %position, %j]", "", "wrap", operator="gather_nd"
     ),
 }
-FUSED = f"{TILED},interchange-loops{{order=batch,indices_o,outer,indices_i,inner}},fuse-bounds-check{{loop=indices_o}}"
+FUSED = (
+    f"{TILED},interchange-loops{{order=batch,indices_o,outer,indices_i,inner}}"
+    ",check-indices{how=fused loop=indices_o}"
+)
 WRONG_FUSIONS = {
     "branch on the indices dropped": Wrong(
         FUSED,

@@ -130,6 +130,9 @@ def test_wrong_text_says_what_is_wrong(text, message):
         ),
         ("prefetch-slices{loop=a distance=2 locality=2}", "prefetch{what=slices loop=a ahead=2 locality=2}"),
         ("prefetch-next-tile{loop=a ahead=4}", "prefetch{what=tile loop=a ahead=4}"),
+        ("fuse-bounds-check{loop=a lines=0}", "check-indices{how=fused loop=a lines=0}"),
+        ("stage-positions{bits=8}", "check-indices{how=staged bits=8}"),
+        ("count-listed", "check-indices{how=counted}"),
         ("fission-prefetches{loop=a locality=2}", "prefetch{what=rows separate=a locality=2}"),
     ],
 )

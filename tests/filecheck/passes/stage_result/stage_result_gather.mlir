@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,drop-unit-loops,tile-loops{loops=indices sizes=16},fuse-bounds-check{loop=indices_o},stage-result"
+// RUN: gathernest-opt %s -p "nest,drop-unit-loops,tile-loops{loops=indices sizes=16},check-indices{how=fused loop=indices_o},stage-result"
 
 // CHECK: %result = memref.alloc(%{{.*}}) : memref<1x1x?x1xi32>
 // CHECK: %n_outside = gather.loop indices_o

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,fuse-bounds-check{loop=indices},stage-result" --verify-diagnostics
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,check-indices{how=fused loop=indices},stage-result" --verify-diagnostics
 
 // expected-error@unknown {{expected one dimension of out with more than one element, got 2}}
 func.func @gather(%grad: tensor<70x6xf32>, %indices: tensor<70xi64>) -> tensor<9x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,drop-unit-loops,tile-loops{loops=indices sizes=32},vectorize-inner{lanes=8},stream-stores,fuse-bounds-check{loop=indices_o},stage-result" --verify-diagnostics
+// RUN: gathernest-opt %s -p "nest,drop-unit-loops,tile-loops{loops=indices sizes=32},vectorize-inner{lanes=8},stream-stores,check-indices{how=fused loop=indices_o},stage-result" --verify-diagnostics
 
 // expected-error@unknown {{memref.collapse_shape takes out by its address; leave this pass out, or vectorize-inner and stream-stores}}
 func.func @gather(%data: tensor<9xf32>, %indices: tensor<70xi64>) -> tensor<70xf32> {

@@ -53,8 +53,11 @@ def test_the_kernel_of_a_case_is_the_one_that_is_timed_and_cases_that_are_alike_
     cases = [given, replace(given, name="new", into="new"), replace(given, name="again")]
     kernels = collect.collect(cases, Conditions("x86-64-v3", MACHINE)).kernels
     names = {name: [step for step, _ in kernels[name].stages] for name in kernels}
-    assert "stage-positions{bits=16}" in names["given"] and "stage-positions{bits=16}" not in names["new"]
-    assert any(step.startswith("fuse-bounds-check") for step in names["new"])
+    assert (
+        "check-indices{how=staged bits=16}" in names["given"]
+        and "check-indices{how=staged bits=16}" not in names["new"]
+    )
+    assert any(step.startswith("check-indices{how=fused") for step in names["new"])
     assert kernels["given"].identity != kernels["new"].identity and kernels["again"] is kernels["given"]
 
 

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o},fuse-bounds-check{loop=indices_o}"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o},check-indices{how=fused loop=indices_o}"
 
 // CHECK: -> i64 attributes {{{.*}}gather.fresh_out}
 // CHECK: %n_outside = gather.loop parallel indices_o(%i_o) = %{{.*}} to %n_indices step %c16 sum

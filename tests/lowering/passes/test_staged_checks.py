@@ -68,7 +68,7 @@ def gathered(module: ModuleOp, case: str, indices: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("case", CASES)
 def test_kept_positions_keep_the_bytes_and_out_where_an_index_is_outside(case):
     operator, shape, dtype, schedule, bits = CASES[case]
-    steps = ",".join(filter(None, [schedule, f"stage-positions{{bits={bits}}}"]))
+    steps = ",".join(filter(None, [schedule, f"check-indices{{how=staged bits={bits}}}"]))
     module, indices = nest(operator, shape, dtype, steps, ArraySpec.of(DATA)), draw(case)
     wanted = reference.run(operator.normalized(DATA.shape, shape), DATA, indices, Bounds.ERROR)
     lowered = module.clone()
@@ -89,7 +89,9 @@ def test_the_largest_axis_that_the_bits_hold_is_read_whole(dtype, size, bits):
     data = np.arange(2 * size, dtype=np.int32).reshape(2, size)
     ends = [0, size - 1, size // 2] + ([] if dtype == "u8" else [-1, -size])
     indices = np.resize(np.array(ends, dtype), (2, 40))
-    module = nest(GatherElements(1), indices.shape, dtype, f"stage-positions{{bits={bits}}}", ArraySpec.of(data))
+    module = nest(
+        GatherElements(1), indices.shape, dtype, f"check-indices{{how=staged bits={bits}}}", ArraySpec.of(data)
+    )
     out = np.zeros(indices.shape, np.int32)
     interpret(module, data, indices, out, seed=1)
     assert (out == np.take_along_axis(data, indices.astype(np.int64), 1)).all()
@@ -107,7 +109,7 @@ def test_the_largest_axis_that_the_bits_hold_is_read_whole(dtype, size, bits):
 )
 def test_bits_that_are_omitted_are_those_that_a_static_axis_needs(size, index, found):
     module = operator_module(GatherElements(1), ArraySpec((2, size), "f4"), ArraySpec((2, 40), index))
-    run_passes(module, "nest,stage-positions", make_context())
+    run_passes(module, "nest,check-indices{how=staged}", make_context())
     assert (f"memref.alloc(%n_index_run) : memref<?{found}" in str(module)) == bool(found)
     assert ("memref.alloc" in str(module)) == bool(found)
 
@@ -124,13 +126,13 @@ def test_bits_that_are_omitted_are_those_that_a_static_axis_needs(size, index, f
 def test_positions_that_cannot_be_kept_are_rejected(operator, indices, bits, message):
     module = operator_module(operator.normalized(DATA.shape, indices.shape), ArraySpec.of(DATA), indices)
     with pytest.raises(ScheduleError, match=message):
-        run_passes(module, f"{NEST},stage-positions{{bits={bits}}}", make_context())
+        run_passes(module, f"{NEST},check-indices{{how=staged bits={bits}}}", make_context())
 
 
 def test_an_axis_of_more_positions_than_the_bits_hold_is_rejected():
     module = operator_module(GatherElements(1), ArraySpec((2, 257), "f4"), ArraySpec((2, 40), "i8"))
     with pytest.raises(ScheduleError, match="8 bits hold 256 positions, and the axis has 257"):
-        run_passes(module, "nest,stage-positions{bits=8}", make_context())
+        run_passes(module, "nest,check-indices{how=staged bits=8}", make_context())
 
 
 @pytest.mark.parametrize("bounds", [Bounds.CLIP, Bounds.ZERO])
@@ -138,5 +140,5 @@ def test_a_function_without_a_check_stays(bounds):
     module = operator_module(GatherElements(2), ArraySpec.of(DATA), ArraySpec((3, 4, 5), "i8"), bounds=bounds)
     run_passes(module, NEST, make_context())
     before = str(module)
-    run_passes(module, "stage-positions{bits=8}", make_context())
+    run_passes(module, "check-indices{how=staged bits=8}", make_context())
     assert str(module) == before

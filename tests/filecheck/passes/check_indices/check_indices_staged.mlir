@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,stage-positions{bits=8}"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,check-indices{how=staged bits=8}"
 
 // CHECK: -> i64 attributes {{{.*}}gather.most_axis_size = 256 : i64
 // CHECK: %positions = memref.alloc(%n_index_run) : memref<?xi8>

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o},fuse-bounds-check"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o},check-indices{how=fused}"
 
 // CHECK: -> i64 attributes {{{.*}}gather.fresh_out}
 // CHECK: gather.loop clear_indices

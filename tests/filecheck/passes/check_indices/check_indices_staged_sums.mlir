@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,owner-computes{owners=2 axis=axis},stage-positions{bits=32}"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,owner-computes{owners=2 axis=axis},check-indices{how=staged bits=32}"
 
 // CHECK: gather.most_axis_size = 4294967296
 // CHECK: %positions = memref.alloc(%n_indices) : memref<?xi32>

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=16},fuse-bounds-check{loop=batch lines=0}"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=16},check-indices{how=fused loop=batch lines=0}"
 
 // CHECK: %n_outside = gather.loop batch(%b) = %{{.*}} step %[[ONE:.*]] sum
 // CHECK: gather.loop check_indices(%i)

@@ -66,7 +66,7 @@ def fused(case: str) -> ModuleOp:
     operator, shape, dtype, schedule, loop = CASES[case]
     normal, indices = operator.normalized(DATA.shape, shape), ArraySpec(shape, dtype)
     module = operator_module(normal, ArraySpec.of(DATA), indices, bounds=Bounds.ERROR)
-    steps = [NEST, schedule, f"fuse-bounds-check{{loop={loop}}}"]
+    steps = [NEST, schedule, f"check-indices{{how=fused loop={loop}}}"]
     run_passes(module, ",".join(filter(None, steps)), make_context())
     verify_module(module)
     return parse_module(str(module))
@@ -104,7 +104,7 @@ def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop(
     operator, arrays = Gather(0), (ArraySpec((9, 5), "f4"), ArraySpec((7,), "i8"))
     module = operator_module(operator, *arrays, bounds=Bounds.ERROR)
     tiles = "tile-loops{loops=indices sizes=3},parallelize-loops{loops=indices_o}"
-    run_passes(module, f"{NEST},{tiles},fuse-bounds-check", make_context())
+    run_passes(module, f"{NEST},{tiles},check-indices{{how=fused}}", make_context())
     assert "gather.loop parallel indices_o(%i_o) = %c0_2 to %n_indices step %c3_1 sum" in str(module)
     assert str(module).count("gather.loop check_") == 1
 
@@ -124,7 +124,9 @@ def test_the_next_iteration_has_its_first_index_prefetched(loop, place):
     )
     module = operator_module(GatherElements(0), ArraySpec((5, 4), "f4"), indices)
     run_passes(
-        module, f"{NEST},tile-loops{{loops=indices sizes=3}}{order},fuse-bounds-check{{loop={loop}}}", make_context()
+        module,
+        f"{NEST},tile-loops{{loops=indices sizes=3}}{order},check-indices{{how=fused loop={loop}}}",
+        make_context(),
     )
     first = re.search(r"memref.prefetch %indices\[(.*?)\]", str(module))
     assert first is not None and re.fullmatch(place, first[1]), first
@@ -138,19 +140,25 @@ def test_rows_of_a_tile_are_checked_by_one_loop_unless_two_of_their_sizes_are_no
     operator, arrays = GatherElements(axis), (ArraySpec.of(DATA), ArraySpec((2, 2, 5, 3), "i8"))
     module = operator_module(operator, *arrays, bounds=Bounds.ERROR)
     loop = "outer_i_o" if axis == 3 else "outer_o"
-    run_passes(module, f"{NEST},{schedule},fuse-bounds-check{{loop={loop}}}", make_context())
+    run_passes(module, f"{NEST},{schedule},check-indices{{how=fused loop={loop}}}", make_context())
     assert str(module).count("gather.loop check_") == loops
 
 
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ("fuse-bounds-check{loop=batch lines=65}", "fuse-bounds-check: expected lines of 0 to 64, got 65"),
-        ("fuse-bounds-check{loop=batch lines=0}", "expects a loop in batch that reads other indices in each iteration"),
-        ("fuse-bounds-check{loop=rows}", "the nest has no loop 'rows'"),
-        ("fuse-bounds-check{loop=check_indices}", "check_indices is not around all that is copied"),
-        ("vectorize-inner{lanes=2},fuse-bounds-check{loop=inner}", "inner is not around all that is copied"),
-        ("parallelize-loops{loops=batch,outer},fuse-bounds-check{loop=batch}", "outer is parallel in batch; name the"),
+        ("check-indices{how=fused loop=batch lines=65}", "check-indices: expected lines of 0 to 64, got 65"),
+        (
+            "check-indices{how=fused loop=batch lines=0}",
+            "expects a loop in batch that reads other indices in each iteration",
+        ),
+        ("check-indices{how=fused loop=rows}", "the nest has no loop 'rows'"),
+        ("check-indices{how=fused loop=check_indices}", "check_indices is not around all that is copied"),
+        ("vectorize-inner{lanes=2},check-indices{how=fused loop=inner}", "inner is not around all that is copied"),
+        (
+            "parallelize-loops{loops=batch,outer},check-indices{how=fused loop=batch}",
+            "outer is parallel in batch; name the",
+        ),
     ],
 )
 def test_a_loop_that_cannot_check_is_rejected(steps, message):

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,owner-computes{owners=2},fuse-into-owners,tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-lists{lanes=2},count-listed"
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,owner-computes{owners=2},fuse-into-owners,tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-lists{lanes=2},check-indices{how=counted}"
 
 // CHECK: gather.loop ordered compact_indices_i(
 // CHECK: %owned_within = arith.andi %owned, %within : i1
