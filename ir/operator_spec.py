@@ -33,7 +33,7 @@ class OperatorSpec(ABC):
 
     def attributes(self) -> dict[str, int]:
         """Return the integer attributes by name, in the order in which they print."""
-        return {name: getattr(self, name) for name in _names(type(self))}
+        return {name: getattr(self, name) for name in attribute_names(type(self))}
 
     @abstractmethod
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
@@ -61,7 +61,8 @@ class OperatorSpec(ABC):
 
 
 @lru_cache
-def _names(kind: type[OperatorSpec]) -> tuple[str, ...]:
+def attribute_names(kind: type[OperatorSpec]) -> tuple[str, ...]:
+    """Return the names of an operator's integer attributes, in the order in which they print."""
     return tuple(field.name for field in fields(kind))
 
 
