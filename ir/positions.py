@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .errors import BoundsError
-from .semantics import Bounds, Shape
+from .semantics import Bounds, IndexArithmetic, Shape, resolve_index
 
 # The position of an index that means none.
 NOWHERE = -1
@@ -21,27 +21,24 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
         size: of the axis.
         bounds: what an index outside means; one that breaks the promise of `unchecked` means none.
 
-    Spec: `ir.reference.resolve`, one index at a time.
+    Spec: `ir.semantics.resolve_index`.
     """
     if size == 0:
         return np.full(indices.shape, NOWHERE)
     indices = indices.copy()  # another thread may write to them
-    if bounds is Bounds.WRAP:
-        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64, copy=False)
-        return (wide % wide.dtype.type(size)).astype(np.int64)
-    if indices.size and indices.min() >= 0 and indices.max() < size:  # a quarter of the time
-        return indices.astype(np.int64, copy=False)
-    # NumPy compares integers of any dtype with any Python int exactly; it does not compute with them exactly.
-    past, negative = indices >= size, indices < 0
-    positions = np.where(past, 0, indices).astype(np.int64)
-    if bounds is Bounds.CLIP:
-        positions[past] = size - 1
-        positions[negative] = 0
-        return positions
-    nowhere = past | (negative if bounds is Bounds.UNCHECKED else indices < -size)
-    positions[negative] += size
-    positions[nowhere] = NOWHERE
-    return positions
+    if bounds is not Bounds.WRAP and indices.size and indices.min() >= 0 and indices.max() < size:
+        return indices.astype(np.int64, copy=False)  # a quarter of the time
+    positions, is_valid = resolve_index(_widened(indices), size, bounds, _ARRAYS)
+    return np.where(is_valid, positions, NOWHERE).astype(np.int64, copy=False)
+
+
+# NumPy compares integers of any dtype with any Python int exactly; of the widest it computes with them, too, where the
+# result is in their range.
+_ARRAYS = IndexArithmetic(select=np.where, remainder=lambda indices, size: indices % indices.dtype.type(size))
+
+
+def _widened(indices: np.ndarray) -> np.ndarray:
+    return indices if indices.dtype == np.uint64 else indices.astype(np.int64, copy=False)
 
 
 def first_where(
@@ -68,11 +65,11 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
     """
 
     def outside(block: np.ndarray) -> np.ndarray:
-        if len(sizes) == 1:
-            return (block >= sizes[0]) | (block < -sizes[0])
-        components = block.reshape(-1, len(sizes)).T
-        parts = [(part >= size) | (part < -size) for part, size in zip(components, sizes, strict=True)]
-        return np.stack(parts, -1).reshape(-1)
+        components = _widened(block).reshape(-1, len(sizes)).T
+        valid = [
+            resolve_index(part, size, Bounds.ERROR, _ARRAYS)[1] for part, size in zip(components, sizes, strict=True)
+        ]
+        return ~np.stack(valid, -1).reshape(-1)
 
     return first_where(indices, outside, len(sizes))
 

@@ -5,7 +5,8 @@ Shapes are tuples of ints; `DYNAMIC` stands for a size that is not known, and ma
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -35,6 +36,53 @@ class Bounds(StrEnum):
     CLIP = "clip"
     WRAP = "wrap"
     UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexArithmetic:
+    """The arithmetic that `resolve_index` needs: of numbers, of arrays, or of the terms of a prover.
+
+    Attributes:
+        less: whether one index is less than another.
+        select: the second value where the first is true, else the third.
+        remainder: the floored remainder of an index by a size.
+    """
+
+    less: Callable[[Any, Any], Any] = operator.lt
+    select: Callable[[Any, Any, Any], Any] = lambda condition, left, right: left if condition else right
+    remainder: Callable[[Any, Any], Any] = operator.mod
+
+
+NUMBERS = IndexArithmetic()
+
+
+def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithmetic = NUMBERS) -> tuple[Any, Any]:
+    """Return the position that an index means on an axis, and whether it means one: the definition of the modes.
+
+    Args:
+        index: exact; an unsigned index is never less than 0.
+        size: of the axis, at least 1: on an empty axis no index is valid.
+        bounds: what an index outside means.
+        arithmetic: how indices are compared and selected; that of Python's numbers if omitted.
+
+    Returns:
+        The position, in [0, size) where it is valid. An index that is not valid means 0, but in the mode UNCHECKED
+        itself.
+
+    Spec: Gather-8 "Allowed values for indices"; ONNX Gather "indices"; NumPy `take` for clip and wrap.
+    """
+    less, select = arithmetic.less, arithmetic.select
+    if bounds is Bounds.WRAP:
+        return arithmetic.remainder(index, size), True
+    is_negative = less(index, 0)
+    if bounds is Bounds.CLIP:
+        raised = select(is_negative, 0, index)
+        return select(less(raised, size), raised, size - 1), True
+    if bounds is Bounds.UNCHECKED:
+        return index, select(is_negative, False, less(index, size))
+    position = select(is_negative, index + size, index)
+    is_valid = select(less(position, 0), False, less(position, size))
+    return select(is_valid, position, 0), is_valid
 
 
 # What public functions take as `bounds`.
