@@ -15,8 +15,7 @@ from xdsl.utils.exceptions import ShrinkException
 from xdsl.utils.hints import isa
 
 from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean, show
-from ..ir.modules.context import make_context, verify_module
-from ..ir.modules.dominance import check_dominance
+from ..ir.modules.context import check_dominance, make_context, verify_module
 from ..ir.modules.plugins import import_error, package_of, why_unknown
 from ..ir.modules.read_module import read_module
 from .registry import PIPELINES, all_passes, is_own, own_passes
