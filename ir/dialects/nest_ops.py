@@ -77,6 +77,9 @@ class LoopOp(IRDLOperation):
     Iterations may run in any order, but for an ordered loop: those run one after the other, as a sum of floats needs. A
     summing loop gives the sum of what its iterations yield, modulo 2**64, so tiling, interchanging and running it in
     parallel change nothing.
+
+    The text has methods of its own: in an `assembly_format` the argument of a region stands inside of it, and so does
+    its terminator.
     """
 
     name = "gather.loop"

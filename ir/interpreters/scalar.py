@@ -186,6 +186,8 @@ class Machine:
                 return lambda op, *operands: (self.compute(op.name, type_, *operands),)
             function, bits, width = ARITHMETIC[op.name], bits_of(op.operands[0].type), bits_of(type_)
             return lambda op, *operands: (wrap(function(bits, *operands), width),)
+        if isinstance(op, OperatorOp):
+            return self.run_operator
         return getattr(self, "run_" + op.name.replace(".", "_"), _run_unknown)
 
     def _run_vector_arithmetic(self, op: Operation, *operands: Any) -> tuple[Any]:
@@ -212,11 +214,6 @@ class Machine:
             return (result,)
         out[0].view(result.dtype)[...] = result
         return ()
-
-    run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
-    run_gather_gather_reduce = run_gather_gather_mean = run_gather_gather_max = run_operator
-    run_gather_gather_weighted = run_gather_gather_weighted_mean = run_operator
-    run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
         trips = list(range(lower, upper, step))

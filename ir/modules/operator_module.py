@@ -25,34 +25,16 @@ from xdsl.rewriter import InsertPoint
 
 from ..array_spec import ArraySpec
 from ..dialects.attributes import BYTE_STRIDES, NODE, OUTPUTS
-from ..dialects.gather_dialect import (
-    GatherElementsGradOp,
-    GatherElementsOp,
-    GatherGradOp,
-    GatherMaxOp,
-    GatherMeanOp,
-    GatherNdGradOp,
-    GatherNdOp,
-    GatherOp,
-    GatherReduceOp,
-    GatherWeightedMeanOp,
-    GatherWeightedOp,
-    OperatorOp,
-)
+from ..dialects.gather_dialect import Gather as GatherDialect
+from ..dialects.gather_dialect import GradientOp, OperatorOp
 from ..dialects.types import ir_element_type
 from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 
-OPERATIONS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op
-    for op in (
-        *(GatherOp, GatherNdOp, GatherElementsOp),
-        *(GatherReduceOp, GatherMeanOp, GatherMaxOp, GatherWeightedOp, GatherWeightedMeanOp),
-    )
-}
-GRADIENTS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)
-}
+_OPERATORS = [op for op in GatherDialect.operations if issubclass(op, OperatorOp)]
+# The operation of each operator, and that of its gradient, by the name of the operator.
+OPERATIONS = {op.SPEC.name: op for op in _OPERATORS if not issubclass(op, GradientOp)}
+GRADIENTS = {op.SPEC.name: op for op in _OPERATORS if issubclass(op, GradientOp)}
 
 
 def operator_module(

@@ -5,7 +5,15 @@ import pytest
 
 from gathernest.ir.errors import InvalidGatherError, did_you_mean
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
-from gathernest.ir.semantics import DYNAMIC, Bounds, integer_argument, parse_bounds, reaches_past, shapes_agree
+from gathernest.ir.semantics import (
+    DYNAMIC,
+    Bounds,
+    integer_argument,
+    parse_bounds,
+    reaches_past,
+    resolve_index,
+    shapes_agree,
+)
 
 
 @pytest.mark.parametrize(
@@ -127,3 +135,17 @@ def test_dynamic_sizes_agree_with_any():
 def test_only_close_names_are_suggested():
     assert did_you_mean("tile", ["tiles", "x"]) == "; did you mean 'tiles'?"
     assert did_you_mean("qqq", ["tiles"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("bounds", "resolved"),
+    [
+        ("error", [(0, False), (0, True), (3, True), (0, True), (3, True), (0, False)]),
+        ("zero", [(0, False), (0, True), (3, True), (0, True), (3, True), (0, False)]),
+        ("clip", [(0, True), (0, True), (0, True), (0, True), (3, True), (3, True)]),
+        ("wrap", [(3, True), (0, True), (3, True), (0, True), (3, True), (0, True)]),
+        ("unchecked", [(-5, False), (-4, False), (-1, False), (0, True), (3, True), (4, False)]),
+    ],
+)
+def test_index_means_a_position_or_none_by_its_mode(bounds, resolved):
+    assert [resolve_index(index, 4, Bounds(bounds)) for index in (-5, -4, -1, 0, 3, 4)] == resolved
