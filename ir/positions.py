@@ -1,6 +1,7 @@
 """Where the indices of a gather point, in NumPy: for all that is neither a kernel nor the reference. Plain Python."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,17 +29,26 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
     indices = indices.copy()  # another thread may write to them
     if bounds is not Bounds.WRAP and indices.size and indices.min() >= 0 and indices.max() < size:
         return indices.astype(np.int64, copy=False)  # a quarter of the time
-    positions, is_valid = resolve_index(_widened(indices), size, bounds, _ARRAYS)
-    return np.where(is_valid, positions, NOWHERE).astype(np.int64, copy=False)
+    if indices.dtype.kind == "u":
+        wide, arithmetic = indices.astype(np.uint64, copy=False), _UNSIGNED
+    else:
+        wide, arithmetic = indices.astype(np.int64, copy=False), _SIGNED
+    positions, is_valid = resolve_index(wide, size, bounds, arithmetic)
+    positions = positions.astype(np.int64, copy=False)
+    return positions if is_valid is True else np.where(is_valid, positions, NOWHERE)
 
 
-# NumPy compares integers of any dtype with any Python int exactly; of the widest it computes with them, too, where the
-# result is in their range.
-_ARRAYS = IndexArithmetic(select=np.where, remainder=lambda indices, size: indices % indices.dtype.type(size))
+def _select(condition: Any, left: Any, right: Any) -> Any:
+    return right if condition is False else np.where(condition, left, right)
 
 
-def _widened(indices: np.ndarray) -> np.ndarray:
-    return indices if indices.dtype == np.uint64 else indices.astype(np.int64, copy=False)
+def _remainder(indices: np.ndarray, size: int) -> np.ndarray:
+    return indices % indices.dtype.type(size)
+
+
+# NumPy compares and computes in 64 bits exactly where the result has as many.
+_SIGNED = IndexArithmetic(select=_select, remainder=_remainder)
+_UNSIGNED = IndexArithmetic(lambda indices, limit: indices < limit if limit else False, _select, _remainder)
 
 
 def first_where(
@@ -65,11 +75,13 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
     """
 
     def outside(block: np.ndarray) -> np.ndarray:
-        components = _widened(block).reshape(-1, len(sizes)).T
-        valid = [
-            resolve_index(part, size, Bounds.ERROR, _ARRAYS)[1] for part, size in zip(components, sizes, strict=True)
-        ]
-        return ~np.stack(valid, -1).reshape(-1)
+        components = block.reshape(-1, len(sizes)).T
+        found = np.zeros(components.shape, bool)
+        for row, part, size in zip(found, components, sizes, strict=True):
+            extremes = (int(part.min()), int(part.max()))  # valid indices are an interval
+            if not all(resolve_index(index, size, Bounds.ERROR)[1] for index in extremes):
+                row[:] = resolve(part, size, Bounds.ERROR) == NOWHERE
+        return found.T.reshape(-1)
 
     return first_where(indices, outside, len(sizes))
 

@@ -66,8 +66,7 @@ def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithm
         arithmetic: how indices are compared and selected; that of Python's numbers if omitted.
 
     Returns:
-        The position, in [0, size) where it is valid. An index that is not valid means 0, but in the mode UNCHECKED
-        itself.
+        The position, in [0, size) where it is valid, and of no meaning where it is not.
 
     Spec: Gather-8 "Allowed values for indices"; ONNX Gather "indices"; NumPy `take` for clip and wrap.
     """
@@ -81,8 +80,7 @@ def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithm
     if bounds is Bounds.UNCHECKED:
         return index, select(is_negative, False, less(index, size))
     position = select(is_negative, index + size, index)
-    is_valid = select(less(position, 0), False, less(position, size))
-    return select(is_valid, position, 0), is_valid
+    return position, select(less(position, 0), False, less(position, size))
 
 
 # What public functions take as `bounds`.

@@ -138,14 +138,15 @@ def test_only_close_names_are_suggested():
 
 
 @pytest.mark.parametrize(
-    ("bounds", "resolved"),
+    ("bounds", "positions"),
     [
-        ("error", [(0, False), (0, True), (3, True), (0, True), (3, True), (0, False)]),
-        ("zero", [(0, False), (0, True), (3, True), (0, True), (3, True), (0, False)]),
-        ("clip", [(0, True), (0, True), (0, True), (0, True), (3, True), (3, True)]),
-        ("wrap", [(3, True), (0, True), (3, True), (0, True), (3, True), (0, True)]),
-        ("unchecked", [(-5, False), (-4, False), (-1, False), (0, True), (3, True), (4, False)]),
+        ("error", [None, 0, 3, 0, 3, None]),
+        ("zero", [None, 0, 3, 0, 3, None]),
+        ("clip", [0, 0, 0, 0, 3, 3]),
+        ("wrap", [3, 0, 3, 0, 3, 0]),
+        ("unchecked", [None, None, None, 0, 3, None]),
     ],
 )
-def test_index_means_a_position_or_none_by_its_mode(bounds, resolved):
-    assert [resolve_index(index, 4, Bounds(bounds)) for index in (-5, -4, -1, 0, 3, 4)] == resolved
+def test_index_means_a_position_or_none_by_its_mode(bounds, positions):
+    resolved = [resolve_index(index, 4, Bounds(bounds)) for index in (-5, -4, -1, 0, 3, 4)]
+    assert [position if is_valid else None for position, is_valid in resolved] == positions

@@ -74,7 +74,9 @@ def resolved(index: Expression, size: Expression, mode: Bounds, *, unsigned: boo
     """Return the position that an index means on an axis, and whether it means one, by `ir.semantics.resolve_index`."""
     wide = widened(index, WIDE, unsigned=unsigned)
     position, valid = resolve_index(wide, size, mode, _UNSIGNED_INDICES if unsigned else _SIGNED_INDICES)
-    return Term(position), Term(z3.BoolVal(True) if valid is True else valid)
+    if valid is True:
+        return Term(position), Term(z3.BoolVal(True))
+    return Term(position if mode is Bounds.UNCHECKED else z3.If(valid, position, 0)), Term(valid)
 
 
 def _floored(index: Expression, size: Expression) -> Expression:
