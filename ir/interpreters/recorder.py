@@ -84,7 +84,7 @@ class _AccessRecorder(Machine):
 
     def note(self, kind: str, memory: np.ndarray, subscripts: Sequence[int]) -> None:
         """Record an access where it is of that kind and that array."""
-        address = memory.ctypes.data + sum(map(int.__mul__, subscripts, memory.strides))
+        address = _address(memory, subscripts)
         if kind == self.kind and self.first <= address < self.last:
             self.accesses.append(Access(address - self.start, self.loops(), *self.share()))
 
