@@ -20,13 +20,11 @@ gives zeros where it is the first, and is left out where it is not.
 import math
 from abc import ABC
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
     BFloat16Type,
     ComplexType,
     Float16Type,
@@ -42,7 +40,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     f64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     AnyOf,
@@ -79,26 +77,6 @@ from ..semantics import Bounds, Shape, shapes_agree
 from .attributes import I64, BoundsAttr
 
 AnyShaped = TensorType | MemRefType
-
-
-@lru_cache
-def _spec(kind: type[OperatorSpec], values: tuple[int, ...]) -> OperatorSpec:
-    """Return an operator as a value; the nodes of a model share theirs."""
-    return kind(*values)
-
-
-@lru_cache
-def _properties(
-    names: tuple[str, ...], values: tuple[int, ...], bounds: Bounds, unsigned: bool, version: str | None
-) -> Mapping[str, Attribute]:
-    """Return the properties of an operator; the nodes of a model share theirs."""
-    properties = {
-        **{name: IntegerAttr(value, I64) for name, value in zip(names, values, strict=True)},
-        "bounds": BoundsAttr(bounds),
-        "unsigned": UnitAttr() if unsigned else None,
-        "version": StringAttr(version) if version else None,
-    }
-    return {name: value for name, value in properties.items() if value is not None}
 
 
 class OperatorOp(IRDLOperation, ABC):
@@ -138,13 +116,15 @@ class OperatorOp(IRDLOperation, ABC):
         result_type: TensorType | None = None,
         integers: Mapping[str, int],
     ):
-        values = tuple([integers[name] for name in self.INTEGERS])
-        properties = _properties(self.INTEGERS, values, bounds, unsigned, version)
-        operands = (source, indices) if out is None else (source, indices, out)
-        result_types = () if result_type is None else (result_type,)
-        # A model's many nodes are made so: by the definition it takes more than twice as long.
-        Operation.__init__(
-            self, operands=operands, result_types=result_types, properties=properties, location=UNKNOWN_LOC
+        super().__init__(
+            operands=[source, indices, out],
+            result_types=[result_type],
+            properties={
+                **{name: IntegerAttr(integers[name], I64) for name in self.INTEGERS},
+                "bounds": BoundsAttr(bounds),
+                "unsigned": UnitAttr() if unsigned else None,
+                "version": StringAttr(version) if version else None,
+            },
         )
 
     @property
@@ -178,7 +158,7 @@ class OperatorOp(IRDLOperation, ABC):
 
     def spec(self) -> OperatorSpec:
         """Return the operator as a value, with its attributes as they are written."""
-        return _spec(self.SPEC, tuple([self.integer(name) for name in self.INTEGERS]))
+        return self.SPEC(*map(self.integer, self.INTEGERS))
 
     def normalized(self) -> OperatorSpec:
         """Return the operator as a value, checked against the shapes; raises InvalidGatherError."""
