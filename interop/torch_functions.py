@@ -6,6 +6,7 @@ checked where an operator runs, and where torch's function has failed, to say wh
 
 import cmath
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -15,7 +16,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 from ..ir.errors import BoundsError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
 from ..kernels.interchange.libraries import count_change
-from .torch_operators import TABLE, is_ours, is_small, run
+from .torch_operators import TABLE, Row, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,
     NARROW,
@@ -30,12 +31,16 @@ from .torch_tensors import (
 
 # An index of at most so many bytes is small without a look at the sizes of the call, which would take a quarter of the
 # 2 microseconds of torch's own function.
-_MAX_TINY_BYTES = 1024
+_MAX_TINY_BYTES = 2048
 # The same of a table whose gradient is wanted.
 _MAX_TINY_TABLE_BYTES = 1 << 20
+# The same of the slices that `index_add` adds, which decide what it takes.
+_MAX_TINY_SOURCE_BYTES = 1 << 16
 # What torch's functions raise for arguments that they do not take.
 _ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
 _SELECT, _GATHER, _ADD = TABLE["index_select"], TABLE["gather"], TABLE["index_add"]
+_BAGS, _LARGEST = TABLE["embedding_bag"], TABLE["embedding_bag_largest"]
+_OF_TORCH = (torch.int32, torch.int64)
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _SUMMED = (torch.float32, torch.float64, *NARROW)
 _is_compiling = torch.compiler.is_dynamo_compiling
@@ -64,36 +69,38 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     try:
         if (
             not _is_compiling()
+            and type(index) is Tensor
             and index.nbytes <= _MAX_TINY_BYTES
-            and out is None
             and (not input.requires_grad or (input.nbytes <= _MAX_TINY_TABLE_BYTES and input.dtype is torch.float32))
-        ):
-            return torch.index_select(input, dim, index)
-        if out is None and is_small(_SELECT, input, index, dim):
-            return torch.index_select(input, dim, for_torch(index))
+        ) or is_small(_SELECT, input, index, dim):
+            if out is None:
+                return torch.index_select(input, dim, index)
+            return torch.index_select(input, dim, index, out=out)
     except _ERRORS as failure:
         error = failure
+    check, by_torch = partial(_check_select, input, dim, index), partial(_select_by_torch, input, dim, index, out)
+    return _call(_SELECT, by_torch, check, input, index, dim, out=out, error=error)
 
-    def check() -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        check_tensor(input, "input", "index_select")
-        check_index(index, "index", "index_select")
-        place = checked_dim(dim, input.dim())
-        if index.dim() > 1:
-            raise InvalidGatherError(
-                f"index must have rank 1 or 0, got shape {tuple(index.shape)}; gathernest.torch.embedding takes any "
-                "shape, and gathernest.torch.gather an index for each element"
-            )
-        picks = index.reshape(-1)
-        if input.dim() == 0:
-            if picks.shape[0] != 1:
-                raise InvalidGatherError(f"index must have one element for a scalar input, got {picks.shape[0]}")
-            return (input.reshape(1), 0, picks), ()
-        return (input, place, picks), (*input.shape[:place], picks.shape[0], *input.shape[place + 1 :])
 
-    def by_torch() -> Tensor:
-        return torch.index_select(input, dim, for_torch(index), out=out)
+def _select_by_torch(input: Any, dim: Any, index: Any, out: Any) -> Any:
+    return torch.index_select(input, dim, for_torch(index), out=out)
 
-    return _call("index_select", by_torch, check, input, index, dim, out=out, error=error)
+
+def _check_select(input: Any, dim: Any, index: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    check_tensor(input, "input", "index_select")
+    check_index(index, "index", "index_select")
+    place = checked_dim(dim, input.dim())
+    if index.dim() > 1:
+        raise InvalidGatherError(
+            f"index must have rank 1 or 0, got shape {tuple(index.shape)}; gathernest.torch.embedding takes any shape, "
+            "and gathernest.torch.gather an index for each element"
+        )
+    picks = index.reshape(-1)
+    if input.dim() == 0:
+        if picks.shape[0] != 1:
+            raise InvalidGatherError(f"index must have one element for a scalar input, got {picks.shape[0]}")
+        return (input.reshape(1), 0, picks), ()
+    return (input, place, picks), (*input.shape[:place], picks.shape[0], *input.shape[place + 1 :])
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
@@ -114,23 +121,23 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     """
     error = None
     try:
-        if out is None and (index.dtype is torch.int64 or (index.dtype is torch.int32 and index.is_contiguous())):
-            if not _is_compiling() and index.nbytes <= _MAX_TINY_BYTES and input.nbytes <= _MAX_TINY_TABLE_BYTES:
-                return torch.gather(input, dim, index, sparse_grad=sparse_grad)
-            if is_small(_GATHER, input, index, None):
-                return torch.gather(input, dim, index, sparse_grad=sparse_grad)
+        # `torch.gather` reads wrong elements by an int32 index that was expanded.
+        if type(index) is Tensor and not _is_compiling() and (index.is_contiguous() or index.dtype is torch.int64):
+            is_tiny = index.nbytes <= _MAX_TINY_BYTES
+            if is_tiny or is_small(_GATHER, input, index, None):
+                if out is None and not sparse_grad:
+                    return torch.gather(input, dim, index)
+                return torch.gather(input, dim, index, sparse_grad=sparse_grad, out=out)
     except _ERRORS as failure:
         error = failure
+    by_torch = partial(_gather_by_torch, input, dim, index, sparse_grad, out)
+    check = partial(_check_elements, "gather", "index", input, dim, index)
+    return _call(_GATHER, by_torch, check, input, index, out=out, is_torchs=sparse_grad, error=error)
 
-    def by_torch() -> Tensor:
-        # `torch.gather` reads wrong elements by an int32 index that was expanded.
-        picks = for_torch(index) if index.is_contiguous() else index.to(torch.int64)
-        return torch.gather(input, dim, picks, sparse_grad=sparse_grad, out=out)
 
-    def check() -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        return _check_elements("gather", "index", input, dim, index)
-
-    return _call("gather", by_torch, check, input, index, out=out, is_torchs=sparse_grad, error=error)
+def _gather_by_torch(input: Any, dim: Any, index: Any, sparse_grad: bool, out: Any) -> Any:
+    picks = for_torch(index) if index.is_contiguous() else index.to(torch.int64)
+    return torch.gather(input, dim, picks, sparse_grad=sparse_grad, out=out)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -150,45 +157,24 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         IndexTypeError: `indices` has no integers.
         InvalidGatherError: an argument is not a tensor that torch takes, or the shapes do not fit.
     """
-
-    def check() -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        check_tensor(input, "input", "take_along_dim")
-        check_index(indices, "indices", "take_along_dim")
-        if dim is None:
-            table, picks, place = input.reshape(-1), indices.reshape(-1), 0
-        else:
-            table, picks, place = input, indices, checked_dim(dim, input.dim())
-            if input.dim() != indices.dim():
-                raise InvalidGatherError(
-                    f"input and indices must have the same rank, got {input.dim()} and {indices.dim()}; see "
-                    "Tensor.unsqueeze"
-                )
-            if input.dim():
-                table, picks = _broadcast(input, indices, place)
-        arguments, shape = _check_elements("take_along_dim", "indices", table, place, picks)
-        return (*arguments, True), shape
-
-    def by_torch() -> Tensor:
-        picks = indices.to(torch.int64) if indices.dtype in INTEGERS else indices
-        if _is_compiling() or is_watched(input, indices):
-            return torch.take_along_dim(input, picks, dim, out=out)
-        (table, place, picks, _), shape = check()
-        found = _gather_from_end(table, place, picks.to(torch.int64), out)
-        return found if tuple(found.shape) == shape else found.reshape(shape)
-
-    try:
-        is_plain = dim is not None and out is None and indices.dtype in (torch.int64, torch.int32)
-        is_plain = is_plain and is_small(_GATHER, input, indices, None) and not is_watched()
-        if is_plain and _fit_off(input.shape, indices.shape, dim):
-            return _gather_from_end(input, dim, indices.to(torch.int64), None)
-    except _ERRORS:  # What follows says why.
-        pass
-    return _call("gather", by_torch, check, input, indices, out=out)
+    if dim is not None and out is None:
+        try:
+            is_plain = indices.dtype in _OF_TORCH and is_small(_GATHER, input, indices, None) and not is_watched()
+            if is_plain and _fit_off(input.shape, indices.shape, dim):
+                return _gather_from_end(input, dim, indices.to(torch.int64), None)
+        except _ERRORS:  # What follows says why.
+            pass
+    check, by_torch = (partial(each, input, indices, dim) for each in (_check_along, _along_by_torch))
+    return _call(_GATHER, partial(by_torch, out), check, input, indices, out=out)
 
 
-def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
-    """Return whether two shapes are equal off a dimension."""
-    return sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :])
+def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
+    picks = indices.to(torch.int64) if indices.dtype in INTEGERS else indices
+    if _is_compiling() or is_watched(input, indices):
+        return torch.take_along_dim(input, picks, dim, out=out)
+    (table, place, picks, _), shape = _check_along(input, picks, dim)
+    found = _gather_from_end(table, place, picks, out)
+    return found if tuple(found.shape) == shape else found.reshape(shape)
 
 
 def _gather_from_end(table: Any, dim: int, picks: Any, out: Any) -> Any:
@@ -199,6 +185,29 @@ def _gather_from_end(table: Any, dim: int, picks: Any, out: Any) -> Any:
         if "out of bounds" not in str(error):
             raise
     return torch.gather(table, dim, torch.where(picks < 0, picks + table.shape[dim], picks), out=out)
+
+
+def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
+    """Return whether two shapes are equal off a dimension."""
+    return sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :])
+
+
+def _check_along(input: Any, indices: Any, dim: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    check_tensor(input, "input", "take_along_dim")
+    check_index(indices, "indices", "take_along_dim")
+    if dim is None:
+        table, picks, place = input.reshape(-1), indices.reshape(-1), 0
+    else:
+        table, picks, place = input, indices, checked_dim(dim, input.dim())
+        if input.dim() != indices.dim():
+            raise InvalidGatherError(
+                f"input and indices must have the same rank, got {input.dim()} and {indices.dim()}; see "
+                "Tensor.unsqueeze"
+            )
+        if input.dim():
+            table, picks = _broadcast(input, indices, place)
+    arguments, shape = _check_elements("take_along_dim", "indices", table, place, picks)
+    return (*arguments, True), shape
 
 
 def index_add(
@@ -229,28 +238,21 @@ def index_add(
     """
     error = None
     try:
-        if out is None and alpha == 1 and source.dtype in _ADD.torch_sums and is_small(_ADD, source, index, dim):
-            return torch.index_add(input, dim, for_torch(index), source)
+        if out is None and alpha == 1 and type(index) is type(source) is Tensor and not _is_compiling():
+            is_tiny = source.nbytes <= _MAX_TINY_SOURCE_BYTES and source.dtype is torch.float32
+            if is_tiny or (source.dtype in _ADD.torch_sums and is_small(_ADD, source, index, dim)):
+                return torch.index_add(input, dim, index, source)
     except _ERRORS as failure:
         error = failure
+    by_torch = partial(_add_by_torch, input, dim, index, source, alpha, out)
+    # Torch cuts off the fraction of `alpha` for integers, and what they do not hold.
+    is_wrong = alpha != 1 and isinstance(input, Tensor) and input.dtype in _WHOLE
+    check = partial(_check_addition, input, dim, index, source, alpha)
+    return _call(_ADD, by_torch, check, source, index, dim, input, out=out, is_wrong=is_wrong, error=error)
 
-    def check() -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        for tensor, name in ((input, "input"), (source, "source")):
-            check_tensor(tensor, name, "index_add")
-        check_index(index, "index", "index_add")
-        place = checked_dim(dim, input.dim())
-        _check_addition(input, place, index, source, alpha)
-        whole = int(alpha) if input.dtype in _WHOLE and isinstance(alpha, float) else alpha
-        table, slices = (tensor.reshape(1) if input.dim() == 0 else tensor for tensor in (input, source))
-        return (table, place, index.reshape(-1), slices, whole), tuple(input.shape)
 
-    def by_torch() -> Tensor:
-        return torch.index_add(input, dim, for_torch(index), source, alpha=alpha, out=out)
-
-    def is_wrong(wants_grad: bool) -> bool:
-        return alpha != 1 and input.dtype in _WHOLE  # Torch cuts a fraction off, and what the integers do not hold.
-
-    return _call("index_add", by_torch, check, source, index, dim, input, out=out, is_wrong=is_wrong, error=error)
+def _add_by_torch(input: Any, dim: Any, index: Any, source: Any, alpha: Any, out: Any) -> Any:
+    return torch.index_add(input, dim, for_torch(index), source, alpha=alpha, out=out)
 
 
 def embedding(
@@ -285,29 +287,40 @@ def embedding(
     """
     error = None
     try:
-        if padding_idx is None and max_norm is None and weight.ndim == 2 and is_small(_SELECT, weight, input, 0):
-            return torch.embedding(weight, for_torch(input), -1, scale_grad_by_freq, sparse)
+        if (
+            not _is_compiling()
+            and type(input) is Tensor
+            and input.nbytes <= _MAX_TINY_BYTES
+            and (not weight.requires_grad or (weight.nbytes <= _MAX_TINY_TABLE_BYTES and weight.dtype is torch.float32))
+        ) or is_small(_SELECT, weight, input, 0):
+            if padding_idx is None and max_norm is None:
+                return torch.embedding(weight, input, -1, scale_grad_by_freq, sparse)
+            return functional.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     except _ERRORS as failure:
         error = failure
-
-    def check() -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        check_tensor(weight, "weight", "embedding")
-        check_index(input, "input", "embedding")
-        if scale_grad_by_freq and sparse:
-            raise InvalidGatherError("scale_grad_by_freq=True has no sparse gradient, as in torch; pass sparse=False")
-        padding = _check_table(weight, padding_idx)
-        if max_norm is not None:
-            _limit_norms(weight, input, max_norm, norm_type)
-        return (weight, 0, input, padding, scale_grad_by_freq), (*input.shape, weight.shape[1])
-
-    def by_torch() -> Tensor:
-        rest = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-        return functional.embedding(for_torch(input), weight, *rest)
-
+    rest = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+    check, by_torch = (partial(each, input, weight, *rest) for each in (_check_embedding, _embedding_by_torch))
     try:
-        return _call("index_select", by_torch, check, weight, input, 0, is_torchs=sparse, error=error)
+        return _call(_SELECT, by_torch, check, weight, input, 0, is_torchs=sparse, error=error)
     except BoundsError:
         raise outside(input, "input", 0, weight.shape[0]) from None
+
+
+def _embedding_by_torch(input: Any, weight: Any, *rest: Any) -> Any:
+    return functional.embedding(for_torch(input), weight, *rest)
+
+
+def _check_embedding(
+    input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: Any, sparse: Any
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    check_tensor(weight, "weight", "embedding")
+    check_index(input, "input", "embedding")
+    if scale_grad_by_freq and sparse:
+        raise InvalidGatherError("scale_grad_by_freq=True has no sparse gradient, as in torch; pass sparse=False")
+    padding = _check_table(weight, padding_idx)
+    if max_norm is not None:
+        _limit_norms(weight, input, max_norm, norm_type)
+    return (weight, 0, input, padding, scale_grad_by_freq), (*input.shape, weight.shape[1])
 
 
 class Embedding(torch.nn.Embedding):
@@ -317,7 +330,7 @@ class Embedding(torch.nn.Embedding):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        if torch.jit.is_scripting():
+        if torch.jit.is_scripting():  # pyright: ignore[reportPrivateImportUsage]
             return functional.embedding(
                 *(input, self.weight, self.padding_idx, self.max_norm, self.norm_type),
                 self.scale_grad_by_freq,
@@ -364,54 +377,85 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is not a tensor that torch takes, or the shapes do not fit.
     """
-    sizes = "embedding_bag_largest" if mode == "max" else "embedding_bag"
+    row = _LARGEST if mode == "max" else _BAGS
     error = None
     try:
-        is_plain = per_sample_weights is None or not per_sample_weights.requires_grad or weight.requires_grad
-        if is_plain and not scale_grad_by_freq and is_small(TABLE[sizes], weight, input, 0) and _are_rising(offsets):
-            norm, rest = (max_norm, norm_type, False), (mode, sparse, per_sample_weights, include_last_offset)
-            return functional.embedding_bag(input, weight, offsets, *norm, *rest, padding_idx)
+        if not scale_grad_by_freq and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
+            return functional.embedding_bag(
+                *(input, weight, offsets, max_norm, norm_type, False, mode, sparse),
+                *(per_sample_weights, include_last_offset, padding_idx),
+            )
     except _ERRORS as failure:
         error = failure
+    norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)
+    given = input, weight, offsets, *norm, *rest, padding_idx
+    check, by_torch = (partial(each, *given) for each in (_check_bags, _bags_by_torch))
+    is_wrong = partial(_is_wrong_in_torch, offsets, scale_grad_by_freq and not sparse)
+    options = {"is_torchs": sparse, "is_wrong": is_wrong, "sizes": row, "error": error}
+    return _call(_BAGS, by_torch, check, weight, input, 0, offsets, per_sample_weights, **options)
 
-    def by_torch() -> Tensor:
-        norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)
-        picks, begins = for_torch(input), None if offsets is None else for_torch(offsets)
-        if begins is not None and begins.dtype != picks.dtype:
-            picks, begins = picks.to(torch.int64), begins.to(torch.int64)
-        return functional.embedding_bag(picks, weight, begins, *norm, *rest, padding_idx)
 
-    def check() -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        check_tensor(weight, "weight", "embedding_bag")
-        check_index(input, "input", "embedding_bag")
-        if offsets is not None:
-            check_index(offsets, "offsets", "embedding_bag")
-        if mode not in ("sum", "mean", "max"):
-            raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {mode!r}')
-        if weight.dtype not in _SUMMED:
-            raise InvalidGatherError(
-                f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"
-            )
-        padding = _check_table(weight, padding_idx)
-        _check_bags(input, offsets)
-        if per_sample_weights is not None:
-            _check_factors(per_sample_weights, input, weight, mode)
-        picks, begins, factors = input, offsets, per_sample_weights
-        if include_last_offset and offsets is not None:
-            end = _end_of_last_bag(input, offsets)
-            picks, begins, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
-        if max_norm is not None:
-            _limit_norms(weight, input, max_norm, norm_type)
-        bags = picks.shape[0] if begins is None else begins.shape[0]
-        return (weight, picks, begins, factors, mode, padding, scale_grad_by_freq), (bags, weight.shape[1])
+def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
+    picks, begins = for_torch(input), None if offsets is None else for_torch(offsets)
+    if begins is not None and begins.dtype != picks.dtype:
+        picks, begins = picks.to(torch.int64), begins.to(torch.int64)
+    return functional.embedding_bag(picks, weight, begins, *rest)
 
-    def is_wrong(wants_grad: bool) -> bool:
-        # With `scale_grad_by_freq` torch divides by the uses of another row; by falling offsets it reads other memory.
-        return (scale_grad_by_freq and wants_grad and not sparse) or not _are_rising(offsets)
 
-    given = offsets, per_sample_weights
-    rest = {"is_torchs": sparse, "is_wrong": is_wrong, "operate": _run_bags, "sizes": sizes, "error": error}
-    return _call("embedding_bag", by_torch, check, weight, input, 0, *given, **rest)
+def _check_bags(
+    input: Any,
+    weight: Any,
+    offsets: Any,
+    max_norm: Any,
+    norm_type: Any,
+    scale: Any,
+    mode: Any,
+    sparse: Any,
+    factors: Any,
+    has_last: Any,
+    padding_idx: Any,
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    check_tensor(weight, "weight", "embedding_bag")
+    check_index(input, "input", "embedding_bag")
+    if offsets is not None:
+        check_index(offsets, "offsets", "embedding_bag")
+    if mode not in ("sum", "mean", "max"):
+        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {mode!r}')
+    if weight.dtype not in _SUMMED:
+        raise InvalidGatherError(
+            f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"
+        )
+    padding = _check_table(weight, padding_idx)
+    if input.dim() == 2 and offsets is not None:
+        raise InvalidGatherError("offsets must be None for an input of rank 2, whose rows are the bags")
+    if input.dim() == 1 and (offsets is None or offsets.dim() != 1):
+        got = "None" if offsets is None else f"shape {tuple(offsets.shape)}"
+        raise InvalidGatherError(f"offsets must have rank 1 for an input of rank 1, got {got}; see input.unsqueeze(0)")
+    if input.dim() not in (1, 2):
+        raise InvalidGatherError(f"input must have rank 1 or 2, got shape {tuple(input.shape)}")
+    if factors is not None:
+        _check_factors(factors, input, weight, mode)
+    picks, begins = input, offsets
+    if has_last and offsets is not None:
+        end = _end_of_last_bag(input, offsets)
+        picks, begins, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
+    if max_norm is not None:
+        _limit_norms(weight, input, max_norm, norm_type)
+    bags = picks.shape[0] if begins is None else begins.shape[0]
+    return (weight, picks, begins, factors, mode, padding, scale), (bags, weight.shape[1])
+
+
+def _is_wrong_in_torch(offsets: Any, has_scale: bool, wants_grad: bool) -> bool:
+    """Return whether torch would divide by the uses of another row, or read other memory by falling offsets."""
+    return (has_scale and wants_grad) or not _are_rising(offsets)
+
+
+def _are_rising(offsets: Any) -> bool:
+    """Return whether no offset is smaller than the one before it."""
+    if not isinstance(offsets, Tensor) or offsets.dim() != 1:
+        return True
+    numbers = offsets.tolist()
+    return numbers == sorted(numbers)
 
 
 class EmbeddingBag(torch.nn.EmbeddingBag):
@@ -421,15 +465,9 @@ class EmbeddingBag(torch.nn.EmbeddingBag):
     """
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        if torch.jit.is_scripting():
+        if torch.jit.is_scripting():  # pyright: ignore[reportPrivateImportUsage]
             return functional.embedding_bag(
-                input,
-                self.weight,
-                offsets,
-                self.max_norm,
-                self.norm_type,
-                self.scale_grad_by_freq,
-                self.mode,
+                *(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode),
                 self.sparse,
                 per_sample_weights,
                 self.include_last_offset,
@@ -441,7 +479,7 @@ class EmbeddingBag(torch.nn.EmbeddingBag):
 
 
 def _call(
-    name: str,
+    row: Row,
     by_torch: Callable[[], Any],
     check: Callable[[], tuple[tuple[Any, ...], tuple[int, ...]]],
     table: Any,
@@ -450,23 +488,22 @@ def _call(
     *others: Any,
     out: Any = None,
     is_torchs: bool = False,
-    is_wrong: Callable[[bool], bool] = lambda wants_grad: False,
-    operate: Callable[..., Any] = run,
-    sizes: str | None = None,
+    is_wrong: bool | Callable[[bool], bool] = False,
+    sizes: Row | None = None,
     error: Exception | None = None,
 ) -> Any:
     """Return the result of a call by torch's own function, or by an operator.
 
     Args:
-        name: of the operator.
+        row: of the operator.
         by_torch: calls torch's own function.
         check: returns the operator's arguments and the shape of the result; raises what is wrong with the call.
         table, index, dim, out: as `is_ours` takes them.
         others: further tensors, or None.
         is_torchs: torch's own function makes the gradient.
-        is_wrong: returns whether torch's own function would do wrong, of whether a gradient is wanted.
-        operate: runs the operator by its name and its arguments.
-        sizes: the name of the operator whose sizes decide, if that is another one.
+        is_wrong: whether torch's own function would do wrong; or a function that says so of whether a gradient is
+            wanted.
+        sizes: the row whose sizes decide, if that is another one.
         error: what torch's own function has raised for this call, if it ran already.
     """
     given = [each for each in others if each is not None]
@@ -477,11 +514,13 @@ def _call(
         return _name_what_is_no_tensor(by_torch, check, (table, index, *given))
     wants_grad = torch.is_grad_enabled() and (table.requires_grad or any(each.requires_grad for each in given))
     try:
-        if error is None and (
-            (is_torchs and wants_grad)
-            or not (is_ours(sizes or name, table, index, dim, out, wants_grad) or is_wrong(wants_grad))
-        ):
-            return by_torch()
+        if error is None:
+            is_ready = not (is_torchs and wants_grad) and (
+                is_ours(sizes or row, table, index, dim, out, wants_grad)
+                or (is_wrong(wants_grad) if callable(is_wrong) else is_wrong)
+            )
+            if not is_ready:
+                return by_torch()
     except _ERRORS as failure:
         error = failure
     if error is not None and not (table.is_cpu and index.is_cpu):
@@ -490,13 +529,12 @@ def _call(
     if out is not None:
         if error is None and out.numel() and tuple(out.shape) != shape:
             return by_torch()  # It warns, and resizes `out`.
-        return _run_into(name, arguments, shape, table, out, wants_grad)
-    if error is not None and wants_grad and not isinstance(error, NotImplementedError):
+        return _run_into(row, arguments, shape, table, out, wants_grad)
+    if error is not None and wants_grad and index.dtype in _OF_TORCH and not isinstance(error, NotImplementedError):
         with torch.no_grad():
-            operate(name, *arguments)  # This call says what is wrong, if its arguments are.
+            row.forward(*arguments)  # This call says what is wrong, if its arguments are.
         raise error  # A hook of torch's own raised it.
-    is_seen = wants_grad or _is_compiling()
-    result = operate(name, *arguments) if is_seen else TABLE[name].forward(*arguments)
+    result = run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
     return result if tuple(result.shape) == shape else result.reshape(shape)
 
 
@@ -512,10 +550,10 @@ def _name_what_is_no_tensor(by_torch: Callable[[], Any], check: Callable[[], Any
 
 
 def _run_into(
-    name: str, arguments: tuple[Any, ...], shape: tuple[int, ...], table: Any, out: Any, wants_grad: bool
+    row: Row, arguments: tuple[Any, ...], shape: tuple[int, ...], table: Any, out: Any, wants_grad: bool
 ) -> Any:
     """Run an operator into `out`; one without elements is resized."""
-    check_tensor(out, "out", name)
+    check_tensor(out, "out", row.name)
     if wants_grad or (out.requires_grad and torch.is_grad_enabled()):
         raise InvalidGatherError(
             "out cannot be used where a gradient is wanted, as in torch; leave it away, or call within torch.no_grad()"
@@ -527,29 +565,10 @@ def _run_into(
             raise InvalidGatherError(f"out must have shape {shape}, or no elements, got shape {tuple(out.shape)}")
         out.resize_(shape)
     if out.is_neg() or out.is_conj():  # Its memory has other values.
-        return out.copy_(run(name, *arguments).reshape(shape))
-    TABLE[name].forward(*arguments, out=array_of(out if shape else out.reshape(1)))
+        return out.copy_(row.forward(*arguments).reshape(shape))
+    row.forward(*arguments, out=array_of(out if shape else out.reshape(1)))
     count_change(out)
     return out
-
-
-def _run_bags(
-    name: str, weight: Any, index: Any, offsets: Any, factors: Any, mode: str, padding: int, scale: bool
-) -> Any:
-    """Run `embedding_bag`; a maximum with a gradient is a gather from the rows of the largest elements."""
-    if mode != "max" or not (torch.is_grad_enabled() and weight.requires_grad):
-        return run(name, weight, index, offsets, factors, mode, padding, scale)
-    rows = run("embedding_bag_largest", weight.detach(), index, offsets, padding)
-    is_there = rows < weight.shape[0]
-    return torch.where(is_there, run("gather", weight, 0, torch.where(is_there, rows, 0)), 0)
-
-
-def _are_rising(offsets: Any) -> bool:
-    """Return whether no offset is smaller than the one before it."""
-    if offsets is None or not isinstance(offsets, Tensor) or offsets.dim() != 1:
-        return True
-    numbers = offsets.tolist()
-    return numbers == sorted(numbers)
 
 
 def _end_of_last_bag(index: Any, offsets: Any) -> int:
@@ -578,16 +597,6 @@ def _check_table(weight: Any, padding_idx: Any) -> int:
     if not -rows <= place < rows:
         raise InvalidGatherError(f"padding_idx {place} is out of range [{-rows}, {rows - 1}] for {rows} rows")
     return place % rows
-
-
-def _check_bags(input: Any, offsets: Any) -> None:
-    if input.dim() == 2 and offsets is not None:
-        raise InvalidGatherError("offsets must be None for an input of rank 2, whose rows are the bags")
-    if input.dim() == 1 and (offsets is None or offsets.dim() != 1):
-        got = "None" if offsets is None else f"shape {tuple(offsets.shape)}"
-        raise InvalidGatherError(f"offsets must have rank 1 for an input of rank 1, got {got}; see input.unsqueeze(0)")
-    if input.dim() not in (1, 2):
-        raise InvalidGatherError(f"input must have rank 1 or 2, got shape {tuple(input.shape)}")
 
 
 def _check_factors(factors: Any, input: Any, weight: Any, mode: str) -> None:
@@ -642,7 +651,13 @@ def _broadcast(input: Any, indices: Any, dim: int) -> tuple[Any, Any]:
     return input.expand(shapes[0]), indices.expand(shapes[1])
 
 
-def _check_addition(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> None:
+def _check_addition(
+    input: Any, dim: Any, index: Any, source: Any, alpha: Any
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    for tensor, name in ((input, "input"), (source, "source")):
+        check_tensor(tensor, name, "index_add")
+    check_index(index, "index", "index_add")
+    dim = checked_dim(dim, input.dim())
     if index.dim() > 1:
         raise InvalidGatherError(f"index must have rank 1 or 0, got shape {tuple(index.shape)}")
     if input.dtype not in (*_WHOLE, *_SUMMED, torch.complex64, torch.complex128) or source.dtype != input.dtype:
@@ -660,6 +675,9 @@ def _check_addition(input: Any, dim: int, index: Any, source: Any, alpha: Any) -
     if not shape and count != 1:
         raise InvalidGatherError(f"index must have one element for a scalar input, got {count}")
     _check_alpha(input.dtype, alpha)
+    whole = int(alpha) if input.dtype in _WHOLE and isinstance(alpha, float) else alpha
+    table, slices = (tensor.reshape(1) if input.dim() == 0 else tensor for tensor in (input, source))
+    return (table, dim, index.reshape(-1), slices, whole), shape
 
 
 def _check_alpha(dtype: Any, alpha: Any) -> None:

@@ -78,8 +78,11 @@ def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     if _is_compiling() or _is_tracing() or type(index) is not Tensor or type(table) not in PLAIN:
         return False
     elements = index.numel()
-    if dim is not None and table.ndim:
-        elements *= table.numel() // (table.shape[dim] or 1)
+    if dim is not None:
+        try:
+            elements *= table.numel() // (table.shape[dim] or 1)
+        except IndexError:
+            return False
     if elements >= row.min_elements:
         return False
     if table.requires_grad and torch.is_grad_enabled():
@@ -87,16 +90,15 @@ def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     return True
 
 
-def is_ours(name: str, table: Any, index: Any, dim: int | None, out: Any, wants_grad: bool) -> bool:
+def is_ours(row: Row, table: Any, index: Any, dim: int | None, out: Any, wants_grad: bool) -> bool:
     """Return whether an operator runs a call that torch need not see, and not torch's own function.
 
     Args:
-        name: of the operator.
-        table, index, dim: as for `is_small`.
+        row, table, index, dim: as for `is_small`.
         out: the tensor for the result, or None.
         wants_grad: whether a gradient of any tensor is wanted.
     """
-    row, dtype = TABLE[name], table.dtype
+    dtype = table.dtype
     for tensor in (table, index):
         if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
             return False
@@ -106,7 +108,7 @@ def is_ours(name: str, table: Any, index: Any, dim: int | None, out: Any, wants_
         is_lazy = out.is_neg() or out.is_conj()
         if wants_grad or out.requires_grad or not out.is_cpu or out.dtype is not dtype or is_lazy:
             return False
-    if (wants_grad or name == "index_add") and dtype not in row.torch_sums:
+    if (wants_grad or row.name == "index_add") and dtype not in row.torch_sums:
         return True
     elements = index.numel()
     if dim is not None and table.dim():
@@ -118,9 +120,18 @@ def run(name: str, *arguments: Any) -> Any:
     """Run an operator: its function itself, or through torch's dispatcher where torch or a gradient must see it."""
     tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
     wants_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if name == "embedding_bag" and wants_grad and arguments[4] == "max":
+        return _run_largest(*arguments)
     if _is_compiling() or wants_grad or is_watched(*tensors):
         return OPERATORS[name](*arguments)
     return TABLE[name].forward(*arguments)
+
+
+def _run_largest(weight: Any, index: Any, offsets: Any, factors: Any, mode: str, padding: int, scale: bool) -> Any:
+    """Return the largest elements of bags with their gradient, gathered from the rows that have them."""
+    rows = run("embedding_bag_largest", weight.detach(), index, offsets, padding)
+    is_there = rows < weight.shape[0]
+    return torch.where(is_there, run("gather", weight, 0, torch.where(is_there, rows, 0)), 0)
 
 
 def _obey_thread_limit(forward: Formula) -> Formula:

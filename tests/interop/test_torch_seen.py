@@ -31,6 +31,17 @@ class Model(torch.nn.Module):
         return self.rows(index).sum(1) + self.bags(index)
 
 
+class Functions(torch.nn.Module):
+    """One call of each function."""
+
+    def forward(self, table, index):
+        picks = index[:, 0]
+        rows = gnt.index_select(table, 0, picks) + gnt.embedding(picks, table) + gnt.embedding_bag(index, table)
+        each = picks[:, None].expand(-1, table.shape[1])
+        added = gnt.index_add(table, 0, picks, rows)
+        return rows + gnt.gather(table, 0, each) + gnt.take_along_dim(added, each, 0)
+
+
 def expected_of(model, index):
     rows, bags = (each.weight.detach().numpy() for each in (model.rows, model.bags))
     return rows[index].sum(1) + bags[index].sum(1)
@@ -67,6 +78,16 @@ def test_an_exported_program_has_only_operators_of_torch(model_and_index, is_str
     assert names
     assert not [name for name in names if not name.startswith(("aten.", "<built-in function"))]
     assert np.allclose(exported.module()(index[1:]).detach(), expected_of(model, index[1:]), atol=1e-5)
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_so_has_one_of_functions(model_and_index, is_strict):
+    table, index = model_and_index[0].rows.weight.detach(), model_and_index[1]
+    index = index[: len(table)]
+    sizes = {"dynamic_shapes": (None, {0: torch.export.Dim("rows", min=2)})}
+    exported = torch.export.export(Functions(), (table, index), strict=is_strict, **sizes)
+    assert "gathernest" not in exported.graph_module.code
+    torch.testing.assert_close(exported.module()(table, index[1:]), Functions()(table, index[1:]))
 
 
 @pytest.mark.thorough
