@@ -688,7 +688,7 @@ def _check_alpha(dtype: Any, alpha: Any) -> None:
     if dtype in _WHOLE:
         most = torch.iinfo(dtype).max
         least = torch.iinfo(dtype).min or -most
-        if alpha % 1 or not least <= alpha <= most:
+        if isinstance(alpha, complex) or alpha % 1 or not least <= alpha <= most:
             raise InvalidGatherError(f"alpha must be a whole number from {least} to {most} for {dtype}, got {alpha!r}")
     elif isinstance(alpha, (float, complex)) and cmath.isfinite(alpha):
         most = torch.finfo(torch.float32 if dtype in NARROW else dtype).max
