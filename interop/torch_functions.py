@@ -420,7 +420,7 @@ def _check_bags(
     if offsets is not None:
         check_index(offsets, "offsets", "embedding_bag")
     if mode not in ("sum", "mean", "max"):
-        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {mode!r}')
+        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {show(mode)}')
     if weight.dtype not in _SUMMED:
         raise InvalidGatherError(
             f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"
@@ -684,13 +684,15 @@ def _check_alpha(dtype: Any, alpha: Any) -> None:
     if isinstance(alpha, (str, bytes)) or alpha is None or (isinstance(alpha, int) and not -(2**63) <= alpha < 2**63):
         raise InvalidGatherError(f"alpha must be a number, a whole one of at most 64 bits, got {show(alpha)}")
     if isinstance(alpha, complex) and not dtype.is_complex:
-        raise InvalidGatherError(f"alpha must be real for {dtype}, as in torch, got {alpha!r}")
+        raise InvalidGatherError(f"alpha must be real for {dtype}, as in torch, got {show(alpha)}")
     if dtype in _WHOLE:
         most = torch.iinfo(dtype).max
         least = torch.iinfo(dtype).min or -most
         if isinstance(alpha, complex) or alpha % 1 or not least <= alpha <= most:
-            raise InvalidGatherError(f"alpha must be a whole number from {least} to {most} for {dtype}, got {alpha!r}")
+            raise InvalidGatherError(
+                f"alpha must be a whole number from {least} to {most} for {dtype}, got {show(alpha)}"
+            )
     elif isinstance(alpha, (float, complex)) and cmath.isfinite(alpha):
         most = torch.finfo(torch.float32 if dtype in NARROW else dtype).max
         if max(abs(alpha.real), abs(alpha.imag)) > most:
-            raise InvalidGatherError(f"alpha must be at most {most} in size for {dtype}, got {alpha!r}")
+            raise InvalidGatherError(f"alpha must be at most {most} in size for {dtype}, got {show(alpha)}")

@@ -7,7 +7,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
-from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError
+from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError, show
 
 # Dtypes that torch and ml_dtypes have, and NumPy has not.
 _ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
@@ -116,7 +116,7 @@ def checked_dim(dim: Any, rank: int) -> int:
     """Return a dimension in [0, rank), that of a scalar being 0; raises InvalidGatherError."""
     size = max(rank, 1)
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise InvalidGatherError(f"dim must be an int, got {dim!r}")
+        raise InvalidGatherError(f"dim must be an int, got {show(dim)}")
     if not -size <= dim < size:
         raise InvalidGatherError(f"dim {int(dim)} is out of range [{-size}, {size - 1}] for input of rank {rank}")
     return int(dim) % size
