@@ -1,1 +1,1 @@
-"""Data of other libraries: models of ONNX and OpenVINO."""
+"""Data of other libraries: tensors of PyTorch, and models of ONNX and OpenVINO."""

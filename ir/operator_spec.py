@@ -10,17 +10,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from .canonical import Role, gather_elements_roles, gather_nd_roles, gather_reduce_roles, gather_roles
+from .canonical import Role
 from .errors import InvalidGatherError
-from .semantics import (
-    Shape,
-    check_gather_reduce,
-    gather_nd_shape,
-    gather_shape,
-    normalize_gather,
-    normalize_gather_elements,
-    normalize_gather_nd,
-)
+from .semantics import DYNAMIC, Shape, check_batch_sizes, check_gather_reduce, normalize_axis, normalize_batch_dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +25,7 @@ class OperatorSpec(ABC):
 
     def attributes(self) -> dict[str, int]:
         """Return the integer attributes by name, in the order in which they print."""
-        return {name: getattr(self, name) for name in _names(type(self))}
+        return {name: getattr(self, name) for name in attribute_names(type(self))}
 
     @abstractmethod
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
@@ -61,7 +53,8 @@ class OperatorSpec(ABC):
 
 
 @lru_cache
-def _names(kind: type[OperatorSpec]) -> tuple[str, ...]:
+def attribute_names(kind: type[OperatorSpec]) -> tuple[str, ...]:
+    """Return the names of an operator's integer attributes, in the order in which they print."""
     return tuple(field.name for field in fields(kind))
 
 
@@ -74,13 +67,25 @@ class Gather(OperatorSpec):
     batch_dims: int = 0
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
-        return type(self)(*normalize_gather(data_shape, indices_shape, self.axis, self.batch_dims))
+        axis = normalize_axis(self.axis, len(data_shape))
+        batch_dims = normalize_batch_dims(self.batch_dims, len(data_shape), len(indices_shape), axis)
+        check_batch_sizes(data_shape, indices_shape, batch_dims)
+        return type(self)(axis, batch_dims)
 
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
-        return gather_shape(data_shape, indices_shape, self.axis, self.batch_dims)
+        """Spec: `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`, Gather-8 "Outputs"."""
+        return (*data_shape[: self.axis], *indices_shape[self.batch_dims :], *data_shape[self.axis + 1 :])
 
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        return gather_roles(data_rank, len(indices_shape), self.axis, self.batch_dims)
+        """Return data (batch, outer, axis, inner), indices (batch, indices), out (batch, outer, indices, inner)."""
+        axis, batch, rank = self.axis, self.batch_dims, len(indices_shape)
+        return (
+            Role("batch", batch, data=0, indices=0, out=0),
+            Role("outer", axis - batch, data=batch, out=batch),
+            Role("axis", 1, data=axis),
+            Role("indices", rank - batch, indices=batch, out=axis),
+            Role("inner", data_rank - axis - 1, data=axis + 1, out=axis + rank - batch),
+        )
 
     def axes(self, indices_shape: Shape) -> range:
         return range(self.axis, self.axis + 1)
@@ -94,13 +99,44 @@ class GatherNd(OperatorSpec):
     batch_dims: int = 0
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
-        return type(self)(normalize_gather_nd(data_shape, indices_shape, self.batch_dims))
+        """Spec: GatherND, "Some salient points" 1 to 4."""
+        batch_dims, data_rank, indices_rank = self.batch_dims, len(data_shape), len(indices_shape)
+        if data_rank == 0 or indices_rank == 0:
+            raise InvalidGatherError(
+                f"gather_nd needs data and indices of rank 1 or more, got ranks {data_rank} and {indices_rank}"
+            )
+        upper = min(data_rank, indices_rank) - 1
+        if not 0 <= batch_dims <= upper:
+            raise InvalidGatherError(
+                f"batch_dims {batch_dims} is out of range [0, {upper}] for gather_nd with data of rank {data_rank} "
+                f"and indices of rank {indices_rank}"
+            )
+        check_batch_sizes(data_shape, indices_shape, batch_dims)
+        length = indices_shape[-1]
+        if length == DYNAMIC or not 1 <= length <= data_rank - batch_dims:
+            got = "an unknown length" if length == DYNAMIC else f"{length}"
+            raise InvalidGatherError(
+                f"the last size of indices is the length of the tuples and must be in [1, {data_rank - batch_dims}] "
+                f"for data of rank {data_rank} and batch_dims {batch_dims}, got {got}"
+            )
+        return self
 
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
-        return gather_nd_shape(data_shape, indices_shape, self.batch_dims)
+        """Spec: `indices.shape[:-1] + data.shape[batch_dims+k:]`, k the length of a tuple; the document's "Output
+        parameters" forgets the batch.
+        """
+        return (*indices_shape[:-1], *data_shape[self.batch_dims + indices_shape[-1] :])
 
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        return gather_nd_roles(data_rank, len(indices_shape), self.batch_dims, indices_shape[-1])
+        """Return data (batch, axis_0, ..., inner), indices (batch, indices, tuple), out (batch, indices, inner)."""
+        batch, last, behind = self.batch_dims, len(indices_shape) - 1, self.batch_dims + indices_shape[-1]
+        return (
+            Role("batch", batch, data=0, indices=0, out=0),
+            Role("axis", indices_shape[-1], data=batch),
+            Role("indices", last - batch, indices=batch, out=batch),
+            Role("tuple", 1, indices=last),
+            Role("inner", data_rank - behind, data=behind, out=last),
+        )
 
     def axes(self, indices_shape: Shape) -> range:
         return range(self.batch_dims, self.batch_dims + indices_shape[-1])
@@ -114,16 +150,45 @@ class GatherElements(OperatorSpec):
     axis: int = 0
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
-        return type(self)(normalize_gather_elements(data_shape, indices_shape, self.axis))
+        """Spec: ONNX GatherElements; sizes off the axis may be smaller, as ONNX Runtime and torch have it."""
+        axis = normalize_axis(self.axis, len(data_shape))
+        if len(data_shape) != len(indices_shape):
+            raise InvalidGatherError(
+                f"gather_elements needs data and indices of one rank, got {len(data_shape)} and {len(indices_shape)}"
+            )
+        for dim, (data_size, indices_size) in enumerate(zip(data_shape, indices_shape, strict=True)):
+            if dim != axis and DYNAMIC not in (data_size, indices_size) and indices_size > data_size:
+                raise InvalidGatherError(
+                    f"indices must not be larger than data off axis {axis}, got data {_sizes(data_shape)} and indices "
+                    f"{_sizes(indices_shape)}: dimension {dim} is"
+                )
+        return type(self)(axis)
 
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
         return (*indices_shape, *data_shape[len(indices_shape) :])
 
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        return gather_elements_roles(data_rank, len(indices_shape), self.axis)
+        """Return data (data_outer, axis, data_inner, unit), indices (outer, indices, inner), out (those, unit).
+
+        Dimensions of data after the rank of indices, the unit, are read whole.
+        """
+        axis, behind, rank = self.axis, self.axis + 1, len(indices_shape)
+        return (
+            Role("outer", axis, data=0, indices=0, out=0, data_is_larger=True),
+            Role("axis", 1, data=axis),
+            Role("indices", 1, indices=axis, out=axis),
+            Role("inner", rank - behind, data=behind, indices=behind, out=behind, data_is_larger=True),
+            *([Role("unit", data_rank - rank, data=rank, out=rank)] if data_rank > rank else ()),
+        )
 
     def axes(self, indices_shape: Shape) -> range:
         return range(self.axis, self.axis + 1)
+
+
+def _sizes(shape: Shape) -> str:
+    """Return a shape as text, with ? for a size that only a run knows."""
+    sizes = ", ".join("?" if size == DYNAMIC else str(size) for size in shape)
+    return f"({sizes}{',' * (len(shape) == 1)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +211,14 @@ class GatherReduce(OperatorSpec):
         return (*indices_shape[:-1], *data_shape[1:])
 
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        return gather_reduce_roles(data_rank, len(indices_shape))
+        """Return data (axis, inner), indices (indices, bag), out (indices, inner): the slices of a bag are summed."""
+        bags = len(indices_shape) - 1
+        return (
+            Role("axis", 1, data=0),
+            Role("indices", bags, indices=0, out=0),
+            Role("bag", 1, indices=bags),
+            Role("inner", data_rank - 1, data=1, out=bags),
+        )
 
     def axes(self, indices_shape: Shape) -> range:
         return range(1)
@@ -186,9 +258,8 @@ class GatherWeighted(GatherReduce):
         return (*indices_shape[:-2], *data_shape[1:])
 
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        bags = len(indices_shape) - 2
-        (axis, indices, bag, inner) = gather_reduce_roles(data_rank, len(indices_shape) - 1)
-        return axis, indices, bag, Role("tuple", 1, indices=bags + 1), inner
+        *most, inner = GatherReduce.roles(self, data_rank, indices_shape[:-1])
+        return *most, Role("tuple", 1, indices=len(indices_shape) - 1), inner
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Where the indices of a gather point, in NumPy: for all that is neither a kernel nor the reference. Plain Python."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from .errors import BoundsError
-from .semantics import Bounds, Shape
+from .semantics import Bounds, IndexArithmetic, Shape, resolve_index
 
 # The position of an index that means none.
 NOWHERE = -1
@@ -21,27 +22,33 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
         size: of the axis.
         bounds: what an index outside means; one that breaks the promise of `unchecked` means none.
 
-    Spec: `ir.reference.resolve`, one index at a time.
+    Spec: `ir.semantics.resolve_index`.
     """
     if size == 0:
         return np.full(indices.shape, NOWHERE)
     indices = indices.copy()  # another thread may write to them
-    if bounds is Bounds.WRAP:
-        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64, copy=False)
-        return (wide % wide.dtype.type(size)).astype(np.int64)
-    if indices.size and indices.min() >= 0 and indices.max() < size:  # a quarter of the time
-        return indices.astype(np.int64, copy=False)
-    # NumPy compares integers of any dtype with any Python int exactly; it does not compute with them exactly.
-    past, negative = indices >= size, indices < 0
-    positions = np.where(past, 0, indices).astype(np.int64)
-    if bounds is Bounds.CLIP:
-        positions[past] = size - 1
-        positions[negative] = 0
-        return positions
-    nowhere = past | (negative if bounds is Bounds.UNCHECKED else indices < -size)
-    positions[negative] += size
-    positions[nowhere] = NOWHERE
-    return positions
+    if bounds is not Bounds.WRAP and indices.size and indices.min() >= 0 and indices.max() < size:
+        return indices.astype(np.int64, copy=False)  # a quarter of the time
+    if indices.dtype.kind == "u":
+        wide, arithmetic = indices.astype(np.uint64, copy=False), _UNSIGNED
+    else:
+        wide, arithmetic = indices.astype(np.int64, copy=False), _SIGNED
+    positions, is_valid = resolve_index(wide, size, bounds, arithmetic)
+    positions = positions.astype(np.int64, copy=False)
+    return positions if is_valid is True else np.where(is_valid, positions, NOWHERE)
+
+
+def _select(condition: Any, left: Any, right: Any) -> Any:
+    return right if condition is False else np.where(condition, left, right)
+
+
+def _remainder(indices: np.ndarray, size: int) -> np.ndarray:
+    return indices % indices.dtype.type(size)
+
+
+# NumPy compares and computes in 64 bits exactly where the result has as many.
+_SIGNED = IndexArithmetic(select=_select, remainder=_remainder)
+_UNSIGNED = IndexArithmetic(lambda indices, limit: indices < limit if limit else False, _select, _remainder)
 
 
 def first_where(
@@ -68,11 +75,13 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
     """
 
     def outside(block: np.ndarray) -> np.ndarray:
-        if len(sizes) == 1:
-            return (block >= sizes[0]) | (block < -sizes[0])
         components = block.reshape(-1, len(sizes)).T
-        parts = [(part >= size) | (part < -size) for part, size in zip(components, sizes, strict=True)]
-        return np.stack(parts, -1).reshape(-1)
+        found = np.zeros(components.shape, bool)
+        for row, part, size in zip(found, components, sizes, strict=True):
+            extremes = (int(part.min()), int(part.max()))  # valid indices are an interval
+            if not all(resolve_index(index, size, Bounds.ERROR)[1] for index in extremes):
+                row[:] = resolve(part, size, Bounds.ERROR) == NOWHERE
+        return found.T.reshape(-1)
 
     return first_where(indices, outside, len(sizes))
 

@@ -9,7 +9,7 @@ from .element_types import as_bytes, number_scale
 from .errors import BoundsError
 from .operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
 from .problem import Problem
-from .semantics import Bounds, Shape
+from .semantics import Bounds, Shape, resolve_index
 
 
 def zero_of(dtype: np.dtype) -> Any:
@@ -23,18 +23,13 @@ def resolve(index: int, size: int, bounds: Bounds) -> int | None:
     Raises:
         BoundsError: the index is not valid under `bounds`.
 
-    Spec: Gather-8 "Allowed values for indices"; ONNX Gather "indices"; NumPy `take` for clip and wrap.
+    Spec: `ir.semantics.resolve_index`.
     """
     if size == 0 and bounds is not Bounds.ZERO:
         raise BoundsError(f"index {index} on an axis of size 0: no index is valid; use bounds='zero' to get zeros")
-    if bounds is Bounds.CLIP:
-        return min(max(index, 0), size - 1)
-    if bounds is Bounds.WRAP:
-        return index % size
-    if bounds is Bounds.UNCHECKED:
-        return index
-    if -size <= index < size:
-        return index + size if index < 0 else index
+    position, is_valid = resolve_index(index, size, bounds) if size else (0, False)
+    if is_valid or bounds is Bounds.UNCHECKED:
+        return position
     if bounds is Bounds.ZERO:
         return None
     raise BoundsError(f"index {index} is out of range [{-size}, {size - 1}]")

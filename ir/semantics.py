@@ -5,7 +5,8 @@ Shapes are tuples of ints; `DYNAMIC` stands for a size that is not known, and ma
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -35,6 +36,51 @@ class Bounds(StrEnum):
     CLIP = "clip"
     WRAP = "wrap"
     UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexArithmetic:
+    """The arithmetic that `resolve_index` needs: of numbers, of arrays, or of the terms of a prover.
+
+    Attributes:
+        less: whether one index is less than another.
+        select: the second value where the first is true, else the third.
+        remainder: the floored remainder of an index by a size.
+    """
+
+    less: Callable[[Any, Any], Any] = operator.lt
+    select: Callable[[Any, Any, Any], Any] = lambda condition, left, right: left if condition else right
+    remainder: Callable[[Any, Any], Any] = operator.mod
+
+
+NUMBERS = IndexArithmetic()
+
+
+def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithmetic = NUMBERS) -> tuple[Any, Any]:
+    """Return the position that an index means on an axis, and whether it means one: the definition of the modes.
+
+    Args:
+        index: exact; an unsigned index is never less than 0.
+        size: of the axis, at least 1: on an empty axis no index is valid.
+        bounds: what an index outside means.
+        arithmetic: how indices are compared and selected; that of Python's numbers if omitted.
+
+    Returns:
+        The position, in [0, size) where it is valid, and of no meaning where it is not.
+
+    Spec: Gather-8 "Allowed values for indices"; ONNX Gather "indices"; NumPy `take` for clip and wrap.
+    """
+    less, select = arithmetic.less, arithmetic.select
+    if bounds is Bounds.WRAP:
+        return arithmetic.remainder(index, size), True
+    is_negative = less(index, 0)
+    if bounds is Bounds.CLIP:
+        raised = select(is_negative, 0, index)
+        return select(less(raised, size), raised, size - 1), True
+    if bounds is Bounds.UNCHECKED:
+        return index, select(is_negative, False, less(index, size))
+    position = select(is_negative, index + size, index)
+    return position, select(less(position, 0), False, less(position, size))
 
 
 # What public functions take as `bounds`.
@@ -136,89 +182,6 @@ def check_batch_sizes(data_shape: Shape, indices_shape: Shape, batch_dims: int) 
                 f"the first {batch_dims} sizes of data and indices must be equal for batch_dims {batch_dims}, "
                 f"got data {data_shape} and indices {indices_shape}: they differ in dimension {dim}"
             )
-
-
-def normalize_gather(data_shape: Shape, indices_shape: Shape, axis: int, batch_dims: int) -> tuple[int, int]:
-    """Return `(axis, batch_dims)` as non-negative numbers, having checked them against both shapes."""
-    axis = normalize_axis(axis, len(data_shape))
-    batch_dims = normalize_batch_dims(batch_dims, len(data_shape), len(indices_shape), axis)
-    check_batch_sizes(data_shape, indices_shape, batch_dims)
-    return axis, batch_dims
-
-
-def gather_shape(data_shape: Shape, indices_shape: Shape, axis: int, batch_dims: int) -> Shape:
-    """Return the shape of a gather's result, for normalised attributes.
-
-    Spec: `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`, Gather-8 "Outputs".
-    """
-    return (*data_shape[:axis], *indices_shape[batch_dims:], *data_shape[axis + 1 :])
-
-
-def normalize_gather_nd(data_shape: Shape, indices_shape: Shape, batch_dims: int) -> int:
-    """Return `batch_dims` of a gather_nd, having checked it, the batch sizes and the length of the tuples.
-
-    Raises:
-        InvalidGatherError: a rank is 0, batch_dims is outside [0, min(ranks)), batch sizes differ, or a tuple has no
-            component or more than data has dimensions after the batch.
-
-    Spec: GatherND, "Some salient points" 1 to 4.
-    """
-    data_rank, indices_rank = len(data_shape), len(indices_shape)
-    if data_rank == 0 or indices_rank == 0:
-        raise InvalidGatherError(
-            f"gather_nd needs data and indices of rank 1 or more, got ranks {data_rank} and {indices_rank}"
-        )
-    upper = min(data_rank, indices_rank) - 1
-    if not 0 <= batch_dims <= upper:
-        raise InvalidGatherError(
-            f"batch_dims {batch_dims} is out of range [0, {upper}] for gather_nd with data of rank {data_rank} "
-            f"and indices of rank {indices_rank}"
-        )
-    check_batch_sizes(data_shape, indices_shape, batch_dims)
-    length = indices_shape[-1]
-    if length == DYNAMIC or not 1 <= length <= data_rank - batch_dims:
-        got = "an unknown length" if length == DYNAMIC else f"{length}"
-        raise InvalidGatherError(
-            f"the last size of indices is the length of the tuples and must be in [1, {data_rank - batch_dims}] "
-            f"for data of rank {data_rank} and batch_dims {batch_dims}, got {got}"
-        )
-    return batch_dims
-
-
-def gather_nd_shape(data_shape: Shape, indices_shape: Shape, batch_dims: int) -> Shape:
-    """Return the shape of a gather_nd's result, k the length of a tuple.
-
-    Spec: `indices.shape[:-1] + data.shape[batch_dims+k:]`, GatherND; its "Output parameters" forgets the batch.
-    """
-    return (*indices_shape[:-1], *data_shape[batch_dims + indices_shape[-1] :])
-
-
-def normalize_gather_elements(data_shape: Shape, indices_shape: Shape, axis: int) -> int:
-    """Return `axis` of a gather_elements in [0, rank), having checked it and the sizes off the axis.
-
-    Raises:
-        InvalidGatherError: the ranks differ, axis is outside its range, or indices are larger than data off the axis.
-
-    Spec: ONNX GatherElements; sizes off the axis may be smaller, as ONNX Runtime and torch have it.
-    """
-    axis = normalize_axis(axis, len(data_shape))
-    if len(data_shape) != len(indices_shape):
-        raise InvalidGatherError(
-            f"gather_elements needs data and indices of one rank, got {len(data_shape)} and {len(indices_shape)}"
-        )
-    for dim, (data_size, indices_size) in enumerate(zip(data_shape, indices_shape, strict=True)):
-        if dim != axis and DYNAMIC not in (data_size, indices_size) and indices_size > data_size:
-            raise InvalidGatherError(
-                f"indices must not be larger than data off axis {axis}, got data {_sizes(data_shape)} and indices "
-                f"{_sizes(indices_shape)}: dimension {dim} is"
-            )
-    return axis
-
-
-def _sizes(shape: Shape) -> str:
-    """Return a shape as text, with ? for a size that only a run knows."""
-    sizes = ", ".join("?" if size == DYNAMIC else str(size) for size in shape)
-    return f"({sizes}{',' * (len(shape) == 1)})"
 
 
 def check_gather_reduce(data_shape: Shape, indices_shape: Shape) -> None:

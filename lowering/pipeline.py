@@ -4,7 +4,6 @@ import dataclasses
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,36 +15,12 @@ from xdsl.utils.exceptions import ShrinkException
 from xdsl.utils.hints import isa
 
 from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean, show
-from ..ir.modules.context import make_context, verify_module
-from ..ir.modules.dominance import check_dominance
+from ..ir.modules.context import check_dominance, make_context, verify_module
 from ..ir.modules.plugins import import_error, package_of, why_unknown
 from ..ir.modules.read_module import read_module
 from .registry import PIPELINES, all_passes, is_own, own_passes
 from .schedule.schedule import parse_specs
-from .stage_files import StageFile
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The module after one pass.
-
-    Attributes:
-        name: the pass with its options; `operator` for the module as it came.
-        text: the module in MLIR text.
-        milliseconds: how long the pass took, without verification and printing.
-        op_count: operations in the module.
-    """
-
-    name: str
-    text: str
-    milliseconds: float
-    op_count: int
-
-    @property
-    def pass_name(self) -> str:
-        """The pass without its options."""
-        return self.name.partition("{")[0]
-
+from .stage_files import Stage, StageFile
 
 # The stages as the passes make them.
 NO_EDITS: Mapping[int, ModuleOp] = MappingProxyType({})

@@ -1,7 +1,7 @@
 """The passes: what they are called, where they lie, and the pipelines that run them. Plain Python.
 
-A new pass is a line here, or an entry in `schedule.STEPS` where a schedule is to have it. A pass is imported when a
-pipeline names it: `tile-loops` is `TileLoops` in `passes/schedule/tile_loops.py`.
+A new pass is a line of `PASSES`, and an entry in `schedule.STEPS` where a schedule is to have it. A pass is imported
+when a pipeline names it.
 """
 
 import functools
@@ -18,34 +18,57 @@ from typing import TYPE_CHECKING
 
 from ..ir.errors import ScheduleError
 from ..ir.modules.plugins import register
-from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
+from .schedule.schedule import NO_SCHEDULE, Schedule
 from .schedule.tiling import Check
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-_OF_OWNERS = (
-    *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
-    *("compact-indices", "vectorize-lists"),
-)
-ROOMS = {
-    "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
-    "nest": ("lower-to-nest", "fold-bounds", "erase-sizes", "drop-unit-loops"),
-    "owners": _OF_OWNERS,
-    "schedule": tuple(name for name in STEPS if name not in _OF_OWNERS),
-    "loops": (
-        "check-indices",
-        "stage-result",
-        "hoist-invariants",
-        "lower-nest-to-loops",
-        "fold-constants",
-        "promote-sums",
-    ),
-    "operators": ("check-constant-indices", "compose-gathers", "gather-to-slice"),
+# Where each pass lies in `passes`, in the order of the pipeline `default`; those over modules of operators are last.
+PASSES = {
+    "normalize-gather": "canonicalize.normalize_gather:NormalizeGather",
+    "erase-element-type": "canonicalize.erase_element_type:EraseElementType",
+    "bufferize-gather": "canonicalize.bufferize_gather:BufferizeGather",
+    "collapse-dims": "canonicalize.collapse_dims:CollapseDims",
+    "lower-to-nest": "nest.lower_to_nest:LowerToNest",
+    "fold-bounds": "nest.fold_bounds:FoldBounds",
+    "erase-sizes": "nest.erase_sizes:EraseSizes",
+    "drop-unit-loops": "nest.drop_unit_loops:DropUnitLoops",
+    "specialize-inner": "schedule.specialize_inner:SpecializeInner",
+    "group-indices": "owners.group_indices:GroupIndices",
+    "parallelize-sort": "owners.parallelize_sort:ParallelizeSort",
+    "owner-computes": "owners.owner_computes:OwnerComputes",
+    "interleave-owners": "owners.interleave_owners:InterleaveOwners",
+    "fuse-into-owners": "owners.fuse_into_owners:FuseIntoOwners",
+    "tile-loops": "schedule.tile_loops:TileLoops",
+    "interchange-loops": "schedule.interchange_loops:InterchangeLoops",
+    "parallelize-loops": "schedule.parallelize_loops:ParallelizeLoops",
+    "compact-indices": "owners.compact_indices:CompactIndices",
+    "vectorize-lists": "owners.vectorize_lists:VectorizeLists",
+    "hoist-indices": "schedule.hoist_indices:HoistIndices",
+    "vectorize-inner": "schedule.vectorize_inner:VectorizeInner",
+    "gather-lanes": "schedule.gather_lanes:GatherLanes",
+    "unroll": "schedule.unroll:Unroll",
+    "prefetch": "schedule.prefetch:Prefetch",
+    "stream-stores": "schedule.stream_stores:StreamStores",
+    "check-indices": "loops.check_indices:CheckIndices",
+    "stage-result": "loops.stage_result:StageResult",
+    "hoist-invariants": "loops.hoist_invariants:HoistInvariants",
+    "lower-nest-to-loops": "loops.lower_nest_to_loops:LowerNestToLoops",
+    "fold-constants": "loops.fold_constants:FoldConstants",
+    "promote-sums": "loops.promote_sums:PromoteSums",
+    "check-constant-indices": "operators.check_constant_indices:CheckConstantIndices",
+    "compose-gathers": "operators.compose_gathers:ComposeGathers",
+    "gather-to-slice": "operators.gather_to_slice:GatherToSlice",
 }
-OPERATOR_NAMES = ROOMS["operators"]
-# The passes in the order of the pipeline `default`, and those over modules of operators.
-PASSES = (*ROOMS["canonicalize"], *ROOMS["nest"], *STEPS, *ROOMS["loops"], *OPERATOR_NAMES)
+
+
+def _names_in(room: str) -> tuple[str, ...]:
+    """Return the passes of a folder of `passes`, in order."""
+    return tuple(name for name, place in PASSES.items() if place.startswith(f"{room}."))
+
+
+CANONICAL_NAMES, NEST_NAMES, LOOP_NAMES, OPERATOR_NAMES = map(_names_in, ("canonicalize", "nest", "loops", "operators"))
 # The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
 SCHEDULED_NEST = "hoist-invariants"
 # The pass that checks indices in another way than a nest of its own, and the one behind it for results that somebody
@@ -57,14 +80,13 @@ NAMES = tuple(name for name in PASSES if name not in OPERATOR_NAMES)
 
 def module_of(name: str) -> str:
     """Return the module of a pass within `passes`, such as `schedule.tile_loops`."""
-    room = next(room for room, names in ROOMS.items() if name in names)
-    return f"{room}.{name.replace('-', '_')}"
+    return PASSES[name].partition(":")[0]
 
 
 def load_pass(name: str) -> "type[ModulePass]":
     """Import the pass of that name."""
-    module = importlib.import_module(f".passes.{module_of(name)}", __package__)
-    return getattr(module, "".join(word.capitalize() for word in name.split("-")))
+    module, _, kind = PASSES[name].partition(":")
+    return getattr(importlib.import_module(f".passes.{module}", __package__), kind)
 
 
 def own_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
@@ -100,19 +122,19 @@ def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, check: Che
     Without `erase_sizes` the code keeps the sizes. `check` says how indices are checked, where that is not done in a
     nest of its own.
     """
-    nest = [name for name in ROOMS["nest"] if erase_sizes or name != "erase-sizes"]
+    nest = [name for name in NEST_NAMES if erase_sizes or name != "erase-sizes"]
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if check is None else [str(check)]
-    loops = [name for name in ROOMS["loops"] if name not in CHECKS]
-    return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
+    loops = [name for name in LOOP_NAMES if name not in CHECKS]
+    return ",".join([*CANONICAL_NAMES, *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 
 
 PIPELINES = {
-    "canonical": ",".join(ROOMS["canonicalize"]),
-    "nest": ",".join([*ROOMS["canonicalize"], "lower-to-nest", "fold-bounds"]),
+    "canonical": ",".join(CANONICAL_NAMES),
+    "nest": ",".join([*CANONICAL_NAMES, "lower-to-nest", "fold-bounds"]),
     "default": default_pipeline(NO_SCHEDULE),
     "static": default_pipeline(NO_SCHEDULE, erase_sizes=False),
-    "operators": ",".join([*ROOMS["operators"], "dce"]),
+    "operators": ",".join([*OPERATOR_NAMES, "dce"]),
 }
 # `operators` is for modules of several operators. Those from `default` to `static` have no schedule here:
 # `default_pipeline` puts one in.
@@ -172,7 +194,7 @@ class Pipeline:
     def missing_pass(self) -> str:
         """The first pass that every way to loops has and this one does not; empty when it has them all."""
         given = {step[1] for step in _STEP.finditer(self.expanded())}
-        _, *canonical = ROOMS["canonicalize"]  # without normalize-gather, which a normal gather does not need
+        _, *canonical = CANONICAL_NAMES  # without normalize-gather, which a normal gather does not need
         needed = (*canonical, "lower-to-nest", "fold-bounds", "lower-nest-to-loops")
         return next((name for name in needed if name not in given), "")
 

@@ -9,14 +9,32 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..ir.errors import GathernestError, did_you_mean
 
-if TYPE_CHECKING:
-    from .pipeline import Stage
-
 _FIRST_LINES = re.compile(r"(?:// gathernest exec: .*\n)*// .* \(as made: ([0-9a-f]{16})\)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The module after one pass.
+
+    Attributes:
+        name: the pass with its options; `operator` for the module as it came.
+        text: the module in MLIR text.
+        milliseconds: how long the pass took, without verification and printing.
+        op_count: operations in the module.
+    """
+
+    name: str
+    text: str
+    milliseconds: float
+    op_count: int
+
+    @property
+    def pass_name(self) -> str:
+        """The pass without its options."""
+        return self.name.partition("{")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +57,7 @@ class StageFile:
         raise GathernestError(f"{self.path}: the pipeline has no stage {name!r}{hint}")
 
 
-def write_stages(folder: Path, stages: Sequence["Stage"], comment: str = "") -> None:
+def write_stages(folder: Path, stages: Sequence[Stage], comment: str = "") -> None:
     """Write every stage to a file of its own, below a comment of whole lines.
 
     Raises:

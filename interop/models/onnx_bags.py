@@ -32,8 +32,8 @@ REDUCED_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 # The runtime's time in nanoseconds: for each byte of gathered rows that it stores and reads again, and for each
 # iteration of a Loop.
 ROW_BYTE_NS, ITERATION_NS = 0.25, 10_000.0
-# A longer text of a Loop's body is no bag of an exporter.
-MAX_TEXT_LENGTH = 4000
+# A Loop whose body reads more values, or values through more operators, is no bag of an exporter.
+MAX_VALUES, MAX_DEPTH = 400, 20
 
 # ---- the order of additions ----
 
@@ -256,68 +256,73 @@ DYNAMO_BODIES = tuple(
 
 def find_loop(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGather | None:
     """Return the bags of a Loop, or of a ConcatFromSequence of what a Loop appends; None where it is another node."""
-    if is_own(node, "Loop"):
-        return _script_bags(node, graph, order)
-    loop = graph.makers.get(node.input[0]) if is_own(node, "ConcatFromSequence") and node.input else None
-    if loop is None or not is_own(loop, "Loop") or integer(node, "new_axis", 0) or integer(node, "axis", 0):
+    loop = node if is_own(node, "Loop") else None
+    if is_own(node, "ConcatFromSequence") and not integer(node, "new_axis", 0) and not integer(node, "axis", 0):
+        loop = graph.makers.get(node.input[0])
+    if loop is None or not is_own(loop, "Loop") or len(found := list(bodies(loop))) != 1:
         return None
-    return _dynamo_bags(loop, node, graph)
+    body, sizes = found[0], [len(loop.input), len(found[0].input), len(found[0].output)]
+    matched = None
+    if loop is node and sizes == [2, 2, 2]:
+        matched = _match_script(loop, body, graph)
+    elif loop is not node and sizes == [4, 4, 3]:
+        matched = _match_dynamo(loop, body, list(loop.output).index(node.input[0]), graph)
+    if matched is None:
+        return None
+    reduce, operands, compute = matched
+    if loop is node:
+        compute = functools.partial(compute, order=order)
+    compute = functools.partial(compute, reduce=reduce, known={})
+    name = loop.name or loop.output[0]
+    return _bag(graph, name, "embedding bag (Loop)", operands, node.output[0], reduce, compute, _predict_loop_ns)
 
 
-def _script_bags(loop: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGather | None:
-    """Return the bags of torch's exporter with `dynamo=False`: each iteration reduces the rows of a slice."""
-    (body,) = bodies(loop) if len(list(bodies(loop))) == 1 else (None,)
-    if body is None or [len(loop.input), len(body.input), len(body.output)] != [2, 2, 2]:
-        return None
+Matched = tuple[Reduction, tuple[str, ...], Callable[..., np.ndarray]]
+
+
+def _match_script(loop: onnx.NodeProto, body: onnx.GraphProto, graph: Graph) -> Matched | None:
+    """Match a Loop of torch's exporter with `dynamo=False`: each iteration reduces the rows of a slice of indices."""
     text = BodyText(graph, body, ("i", "c"))
     condition, rows = (text.of(info.name) for info in body.output)
-    if re.fullmatch(r"(Cast\{to=9\}\()*(c|True)\)*", condition) is None or not _is_true(graph, loop.input[1]):
+    runs_on = not loop.input[1] or _is_number(graph, loop.input[1], 1)
+    if not runs_on or re.fullmatch(r"(Cast\{to=9\}\()*(c|True)\)*", condition) is None:
         return None
     for pattern in SCRIPT_BODIES:
         reduce, found = text.match(pattern, rows)
         if found:
-            names = [found[key] for key in ("table", "indices", "starts", "ends")]
-            operands = (*names, loop.input[0], *([found["weights"]] if "weights" in found else []))
-            compute = functools.partial(_reduce_parts, reduce=reduce, order=order, known={})
-            kind, name = "embedding bag (Loop)", loop.name or loop.output[0]
-            return _bag(graph, name, kind, operands, loop.output[0], reduce, compute, _predict_loop_ns)
+            operands = [found[key] for key in ("table", "indices", "starts", "ends")]
+            weights = [found["weights"]] if "weights" in found else []
+            return reduce, (*operands, loop.input[0], *weights), _reduce_parts
     return None
 
 
-def _dynamo_bags(loop: onnx.NodeProto, concat: onnx.NodeProto, graph: Graph) -> ModelGather | None:
-    """Return the bags of torch's exporter with `dynamo=True`, which gathers all rows before."""
-    (body,) = bodies(loop) if len(list(bodies(loop))) == 1 else (None,)
-    if body is None or [len(loop.input), len(body.input), len(body.output)] != [4, 4, 3] or loop.input[0]:
-        return None
-    place = list(loop.output).index(concat.input[0])  # the exporter writes what a loop carries in any order
-    first, empty = loop.input[3 - place], graph.makers.get(loop.input[2 + place])
-    if not is_own(empty, "SequenceEmpty") or not _is_number(graph, first, 0):
+def _match_dynamo(loop: onnx.NodeProto, body: onnx.GraphProto, place: int, graph: Graph) -> Matched | None:
+    """Match a Loop of torch's exporter with `dynamo=True`, which gathers all rows before, and appends to a sequence.
+
+    The exporter writes what a loop carries in any order: the sequence is at `place`.
+    """
+    if loop.input[0] or not is_own(graph.makers.get(loop.input[2 + place]), "SequenceEmpty"):
         return None
     text = BodyText(graph, body, ("n", "c", *(("s", "i") if place == 0 else ("i", "s"))))
     condition, *carried = (text.of(info.name) for info in body.output)
     whole = ";".join((condition, carried[1 - place], carried[place]))
     for pattern in DYNAMO_BODIES:
         reduce, found = text.match(pattern, whole)
-        start = graph.makers.get(loop.input[1])
-        if not found or not is_own(start, "Less") or text.outer(start.input[1]) != found["count"]:
+        if not found:
             continue
-        product = graph.makers.get(found["rows"])
-        gathered = graph.makers.get(product.input[0]) if is_own(product, "Mul") else None
-        column = graph.makers.get(product.input[1]) if is_own(product, "Mul") else None
-        if (
-            not _is_number(graph, start.input[0], 0)
-            or not is_own(gathered, "Gather")
-            or not is_own(column, "Unsqueeze")
-        ):
-            continue
+        begins, product = graph.makers.get(loop.input[1]), graph.makers.get(found["rows"])
+        if not is_own(begins, "Less") or not is_own(product, "Mul") or text.outer(begins.input[1]) != found["count"]:
+            return None
+        gathered, column = (graph.makers.get(name) for name in product.input)
+        if not is_own(gathered, "Gather") or not is_own(column, "Unsqueeze") or integer(gathered, "axis", 0):
+            return None
+        zeros = (loop.input[3 - place], begins.input[0])
         axes = graph.constant(column.input[1]) if len(column.input) > 1 else _axes_of(column)
-        if integer(gathered, "axis", 0) or axes is None or axes.tolist() != [1]:
-            continue
-        operands = (*gathered.input, found["offsets"], found["count"], column.input[0])
-        operands = (*operands, *(found[key] for key in ("size", "sized") if key in found))
-        compute = functools.partial(_reduce_sequence, reduce=reduce, known={}, ends_last="size" in found)
-        name, kind = loop.name or loop.output[0], "embedding bag (Loop)"
-        return _bag(graph, name, kind, operands, concat.output[0], reduce, compute, _predict_loop_ns)
+        if axes is None or axes.tolist() != [1] or not all(_is_number(graph, zero, 0) for zero in zeros):
+            return None
+        sizes = [found[key] for key in ("size", "sized") if key in found]
+        operands = (*gathered.input, found["offsets"], found["count"], column.input[0], *sizes)
+        return reduce, operands, functools.partial(_reduce_sequence, ends_last="size" in found)
     return None
 
 
@@ -328,7 +333,7 @@ class BodyText:
         self._graph, self._outer = graph, list[str]()
         self._scope: dict[str, Any] = {info.name: text for info, text in zip(body.input, inputs, strict=True)}
         self._add(body)
-        self._left = MAX_TEXT_LENGTH
+        self._left = MAX_VALUES
 
     def _add(self, body: onnx.GraphProto) -> None:
         """Add the values of a graph, and of the branches of an If in it, whose names differ from all others."""
@@ -340,10 +345,10 @@ class BodyText:
             for branch in bodies(node):
                 self._add(branch)
 
-    def of(self, name: str) -> str:
-        """Return the text of a value, or one that no pattern has where that becomes long."""
+    def of(self, name: str, depth: int = 0) -> str:
+        """Return the text of a value; `?`, which is in no pattern, where it is made otherwise than in bags."""
         self._left -= 1
-        if self._left < 0:
+        if self._left < 0 or depth > MAX_DEPTH:
             return "?"
         if name not in self._scope:
             return self._of_outer(name)
@@ -352,23 +357,26 @@ class BodyText:
             return maker
         if isinstance(maker, onnx.TensorProto):
             return _text_of_array(onnx.numpy_helper.to_array(maker))
-        if maker is None or maker.domain not in ("", "ai.onnx") or len(maker.output) != 1:
+        if maker is None or not is_own(maker, maker.op_type) or len(maker.output) != 1:
             return "?"
         if maker.op_type == "Constant":
             return _text_of_array(constant_of(maker))
-        if maker.op_type in ("Identity", "CastLike"):  # the constants of a pattern fit every integer type
-            return self.of(maker.input[0])
-        operands = [self.of(operand) for operand in maker.input]
+        operands = [self.of(operand, depth + 1) for operand in maker.input]
+        if maker.op_type == "Identity":
+            return operands[0]
+        if maker.op_type == "CastLike":  # the numbers of a pattern fit every integer type
+            return operands[0] if re.fullmatch(r"\[?-?\d+\]?", operands[0]) else "?"
         operands += ["[1]"] if maker.op_type == "Slice" and len(operands) == 4 else []
-        operands += [self.of(branch.output[0].name) for branch in self._branches(maker)]
+        branches = {attribute.name: attribute.g for attribute in maker.attribute}
+        operands += [
+            self.of(branches[name].output[0].name, depth + 1)
+            for name in ("then_branch", "else_branch")
+            if name in branches
+        ]
         operands += [f"[{','.join(map(str, attribute.ints))}]" for attribute in maker.attribute if attribute.ints]
         given = sorted((one.name, one.i) for one in maker.attribute if one.type == onnx.AttributeProto.INT)
         others = [f"{name}={value}" for name, value in given if value != (name == "keepdims")]
         return f"{maker.op_type}{'{' + ','.join(others) + '}' if others else ''}({','.join(operands)})"
-
-    def _branches(self, node: onnx.NodeProto) -> list[onnx.GraphProto]:
-        named = {attribute.name: attribute.g for attribute in node.attribute}
-        return [named[name] for name in ("then_branch", "else_branch") if name in named]
 
     def _of_outer(self, name: str) -> str:
         array = self._graph.constant(name) if self._graph.is_constant(name) else None
@@ -413,14 +421,9 @@ def _text_of_array(array: np.ndarray | None) -> str:
     return str(array.tolist()).replace(" ", "") if array.size <= 1 and array.dtype.kind in "biu" else "?"
 
 
-def _is_true(graph: Graph, name: str) -> bool:
-    array = graph.constant(name) if name else None
-    return not name or (array is not None and array.tolist() in (True, [True]))
-
-
 def _is_number(graph: Graph, name: str, number: int) -> bool:
     array = graph.constant(name)
-    return array is not None and array.tolist() == number
+    return array is not None and array.tolist() in (number, [number])
 
 
 def _reduce_parts(

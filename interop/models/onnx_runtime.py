@@ -20,6 +20,7 @@ from onnx import helper, numpy_helper
 
 from ...ir.errors import GathernestError, ModelError
 from ...ir.semantics import Shape
+from ...kernels.host.runtime import RUNTIME
 from .files import FileLimits, read_beside, read_file
 from .onnx_bags import SumOrder
 from .onnx_gathers import find_gathers
@@ -29,6 +30,8 @@ from .runtime import ModelGather, Run, TensorSpec, Values, wrap_error
 # Tensors of at least so many bytes leave the model and are shared between sessions.
 MIN_SHARED_BYTES = 1024
 SHARED_KINDS = "fiub"
+# Leave the model whole after so many calls that the kernels here did not take, since each runs twice.
+MAX_MISSES = 8
 # Where a shared tensor lies in a model that is handed to ONNX Runtime: there is no such file, and none is opened.
 SHARED_LOCATION = "gathernest-shared"
 
@@ -77,18 +80,23 @@ class OnnxModel:
                 session = _open_session(part, self._arrays, is_part=True)
             steps.append((session, stage.outputs, stage.gathers))
 
+        misses = 0
+
         def run(inputs: Values) -> list[Any]:
+            nonlocal misses
             values: dict[str, Any] = dict(inputs)
             try:
-                for session, outputs, gathers in steps:
+                for session, outputs, gathers in steps if misses < MAX_MISSES else ():
                     if session is not None:
                         values.update(zip(outputs, session.run({n: values[n] for n in session.inputs}), strict=True))
                     for found in gathers:
                         operands = [found.tables[n] if n in found.tables else values[n] for n in found.operands]
                         values[found.result] = found.compute(*operands)
+                if misses < MAX_MISSES:
+                    return [values[name] for name in self.outputs]
             except GathernestError:  # the runtime says what is wrong, or takes what is not taken here
-                return self.run(inputs)
-            return [values[name] for name in self.outputs]
+                misses += 1
+            return self.run(inputs)
 
         return run
 
@@ -148,6 +156,8 @@ class _OnnxRuntimeSession(_Session):
         try:
             values = [runtime.OrtValue.ortvalue_from_numpy(array) for array in self._kept]
             options.add_external_initializers(shared, values)
+            for name, value in zip(shared, values, strict=True):
+                options.add_initializer(name, value)  # as memory of the session, not as a copy of it
             self._session = runtime.InferenceSession(_serialized(proto), options, providers=["CPUExecutionProvider"])
         except GathernestError:
             raise
@@ -226,7 +236,7 @@ def _open_session(
     proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], *, is_part: bool = False, is_quick: bool = False
 ) -> _Session:
     try:
-        runtime = importlib.import_module("onnxruntime")
+        runtime = RUNTIME.make(lambda: importlib.import_module("onnxruntime"), kind="onnxruntime")
     except ImportError:
         return _ReferenceSession(proto, arrays)
     return _OnnxRuntimeSession(runtime, proto, arrays, is_part, is_quick)
@@ -269,7 +279,10 @@ def open_onnx(source: Any, limits: FileLimits, *, allow_external_data: bool) -> 
         raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
     try:
         arrays = _take_tensors(proto, limits, folder, allow_external_data=allow_external_data)
-        return OnnxModel(proto, arrays), name
+        small = onnx.ModelProto()  # the message that was read keeps the memory of what left it
+        small.CopyFrom(proto)
+        del proto
+        return OnnxModel(small, arrays), name
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} is damaged: a string in it is not UTF-8 ({error.reason})") from None
 

@@ -101,6 +101,8 @@ class ModelGather:
     def problem(self, shapes: Mapping[str, Shape], size: int) -> Problem:
         """Return what runs for some shapes of the operands, with `size` for every size that is not known.
 
+        For bags of different lengths that is as many bags of as many indices.
+
         Raises:
             InvalidGatherError: the sizes do not fit the operator, or the rank of an operand is not known.
         """
@@ -111,6 +113,8 @@ class ModelGather:
                 raise InvalidGatherError(f"the rank of {name!r} is not known before the model runs")
             shape = shapes.get(name) or tuple(known if isinstance(known, int) else size for known in spec.shape or ())
             assert spec.dtype is not None
+            if name == self.operands[1] and self.operator.adds and len(shape) == 1:
+                shape = size, size
             specs.append(ArraySpec(shape, spec.dtype))
         return Problem.checked(self.operator, specs[0], specs[1], self.bounds)
 

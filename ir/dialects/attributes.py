@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from xdsl.dialects.builtin import BytesAttr, IntegerAttr, IntegerType, StringAttr
-from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -51,8 +51,8 @@ def node_name(op: Operation) -> str | None:
 
 
 @irdl_attr_definition
-class BoundsAttr(Data[Bounds]):
-    """`#gather.bounds<zero>`; printed as the bare word inside our ops."""
+class BoundsAttr(Data[Bounds], SpacedOpaqueSyntaxAttribute):
+    """`#gather<bounds zero>`; printed as the bare word inside our ops."""
 
     name = "gather.bounds"
 
@@ -62,23 +62,16 @@ class BoundsAttr(Data[Bounds]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Bounds:
-        with parser.in_angle_brackets():
-            return parse_bounds_word(parser)
+        words = [mode.value for mode in Bounds]
+        start = parser.pos
+        word = parser.parse_optional_identifier()
+        if word not in words:
+            got = f"got {word!r}{did_you_mean(word, words)}" if word else "as in `bounds zero` or #gather<bounds zero>"
+            parser.raise_error(f"expected a bounds mode ({', '.join(words)}), {got}", start, parser.pos)
+        return Bounds(word)
 
     def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data.value)
-
-
-def parse_bounds_word(parser: AttrParser) -> Bounds:
-    """Parse a bounds mode by name, or fail at its place in the text."""
-    words = [mode.value for mode in Bounds]
-    start = parser.pos
-    word = parser.parse_identifier(f"a bounds mode ({', '.join(words)})")
-    if word not in words:
-        got = f"{word!r}{did_you_mean(word, words)}"
-        parser.raise_error(f"expected a bounds mode ({', '.join(words)}), got {got}", start, parser.pos)
-    return Bounds(word)
+        printer.print_string(self.data.value)
 
 
 def _dimension(parser: AttrParser) -> int:

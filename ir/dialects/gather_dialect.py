@@ -24,18 +24,25 @@ give another value, and none of them leads outside of `data` or `out`.
 from xdsl.ir import Dialect
 
 from .attributes import I64, BoundsAttr, BytesType, ViewAttr
-from .gather_ops import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
-from .gradient_ops import GatherElementsGradOp, GatherGradOp, GatherNdGradOp, GradientOp
-from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
-from .reduce_ops import (
+from .gather_ops import (
+    AnyShaped,
+    GatherElementsGradOp,
+    GatherElementsOp,
+    GatherGradOp,
     GatherMaxOp,
     GatherMeanOp,
+    GatherNdGradOp,
+    GatherNdOp,
+    GatherOp,
     GatherReduceOp,
     GatherWeightedMeanOp,
     GatherWeightedOp,
+    GradientOp,
+    OperatorOp,
     ReductionOp,
     WeightedOp,
 )
+from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 
 __all__ = [
     "I64",

@@ -1,17 +1,36 @@
-"""Levels 0 and 1 of the `gather` dialect: the operators.
+"""Levels 0 and 1 of the `gather` dialect: the operators, their gradients and the reductions.
 
 All have a source, indices, and either a result (on tensors) or `into` (on memrefs), a bounds mode, and the name of the
-operator version they came from. What they differ in is their attributes, their shapes, and the roles of dimensions.
-The source of a gather is data; that of its gradient (`gradient_ops`) is the gradient of what the gather gave.
+operator version they came from. Their integer attributes, the shape of the result and the roles of dimensions are those
+of their `SPEC`, a class of `ir.operator_spec`; `_operator` makes an operation of it. The source of a gather is data.
+
+A gradient is a scatter-add: its source is `grad`, the gradient of what the gather gave. Each slice of it is added to
+where the gather of the same attributes would have read it, in the order of the indices, onto zeros; the sums are
+multiplied by `scale`. A slice whose index is outside under `bounds zero` adds nothing. Elements have a sum: floats of
+32 or 64 bits, integers (modulo their width), and complex.
+
+A reduction sums the slices of each bag, the indices along the last dimension, from zero and in the order of the
+indices. An index that is outside under `bounds zero` adds nothing; a bag without an index gives zeros. A mean is a sum
+that is divided by the number of slices in it, in the type of the sum; that of an empty bag by 1. A gather_max begins
+with the slice of the first index, and takes an element of a later one where it is larger. So of equal elements the
+first stays, a NaN stays where it is the first, and is left out where it is not. Under `bounds zero` an index outside
+gives zeros where it is the first, and is left out where it is not.
 """
 
+import math
 from abc import ABC
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import ClassVar, Self
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Self, TypeVar
 
+import numpy as np
+from xdsl.dialects import builtin
 from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
+    BFloat16Type,
+    ComplexType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -19,11 +38,16 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
+    f64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     AnyOf,
+    EqAttrConstraint,
     IRDLOperation,
+    MessageConstraint,
+    ParamAttrConstraint,
     base,
     irdl_op_definition,
     operand_def,
@@ -32,37 +56,27 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ..canonical import Role
+from ..element_types import check_scale
 from ..errors import InvalidGatherError
-from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ..operator_spec import (
+    Gather,
+    GatherElements,
+    GatherMax,
+    GatherMean,
+    GatherNd,
+    GatherReduce,
+    GatherWeighted,
+    GatherWeightedMean,
+    OperatorSpec,
+    attribute_names,
+)
 from ..semantics import Bounds, Shape, shapes_agree
-from .attributes import I64, BoundsAttr, parse_bounds_word
+from .attributes import I64, BoundsAttr
 
 AnyShaped = TensorType | MemRefType
-
-
-@lru_cache
-def _spec(kind: type[OperatorSpec], values: tuple[int, ...]) -> OperatorSpec:
-    """Return an operator as a value; the nodes of a model share theirs."""
-    return kind(*values)
-
-
-@lru_cache
-def _properties(
-    names: tuple[str, ...], values: tuple[int, ...], bounds: Bounds, unsigned: bool, version: str | None
-) -> Mapping[str, Attribute]:
-    """Return the properties of an operator; the nodes of a model share theirs."""
-    properties = {
-        **{name: IntegerAttr(value, I64) for name, value in zip(names, values, strict=True)},
-        "bounds": BoundsAttr(bounds),
-        "unsigned": UnitAttr() if unsigned else None,
-        "version": StringAttr(version) if version else None,
-    }
-    return {name: value for name, value in properties.items() if value is not None}
 
 
 class OperatorOp(IRDLOperation, ABC):
@@ -75,8 +89,8 @@ class OperatorOp(IRDLOperation, ABC):
     SPEC: ClassVar[type[OperatorSpec]]
     # The integer attributes, in the order in which they print.
     INTEGERS: ClassVar[tuple[str, ...]]
-    # Whether dimensions of data after the rank of indices are an element's own.
-    IGNORES_TAIL: ClassVar[bool] = False
+    # Properties that not all operators have, as a part of their text.
+    OWN_FORMAT: ClassVar[str] = ""
     # What messages call the source, and what has a slice for each index.
     SOURCE: ClassVar[str] = "data"
     SLICES: ClassVar[str] = "a result"
@@ -84,7 +98,7 @@ class OperatorOp(IRDLOperation, ABC):
     source = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     indices = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     out = opt_operand_def(base(MemRefType))
-    result = opt_result_def(base(TensorType))
+    result = opt_result_def(MessageConstraint(base(TensorType), "expected a tensor type for the result"))
 
     bounds = prop_def(BoundsAttr)
     unsigned = opt_prop_def(UnitAttr)
@@ -102,13 +116,15 @@ class OperatorOp(IRDLOperation, ABC):
         result_type: TensorType | None = None,
         integers: Mapping[str, int],
     ):
-        values = tuple([integers[name] for name in self.INTEGERS])
-        properties = _properties(self.INTEGERS, values, bounds, unsigned, version)
-        operands = (source, indices) if out is None else (source, indices, out)
-        result_types = () if result_type is None else (result_type,)
-        # A model's many nodes are made so: by the definition it takes more than twice as long.
-        Operation.__init__(
-            self, operands=operands, result_types=result_types, properties=properties, location=UNKNOWN_LOC
+        super().__init__(
+            operands=[source, indices, out],
+            result_types=[result_type],
+            properties={
+                **{name: IntegerAttr(integers[name], I64) for name in self.INTEGERS},
+                "bounds": BoundsAttr(bounds),
+                "unsigned": UnitAttr() if unsigned else None,
+                "version": StringAttr(version) if version else None,
+            },
         )
 
     @property
@@ -142,12 +158,13 @@ class OperatorOp(IRDLOperation, ABC):
 
     def spec(self) -> OperatorSpec:
         """Return the operator as a value, with its attributes as they are written."""
-        return _spec(self.SPEC, tuple([self.integer(name) for name in self.INTEGERS]))
+        return self.SPEC(*map(self.integer, self.INTEGERS))
 
     def normalized(self) -> OperatorSpec:
         """Return the operator as a value, checked against the shapes; raises InvalidGatherError."""
         data, indices = self.shapes()
-        return self.spec().normalized(data[: len(indices)] if self.IGNORES_TAIL else data, indices)
+        has_tail = self.SPEC is GatherElements  # dimensions of data after the rank of indices are an element's own
+        return self.spec().normalized(data[: len(indices)] if has_tail else data, indices)
 
     def normalize(self) -> None:
         """Make the integer attributes non-negative; raises InvalidGatherError."""
@@ -208,69 +225,137 @@ class OperatorOp(IRDLOperation, ABC):
         if self.unsigned is not None and element.signedness.data is not Signedness.SIGNLESS:
             raise VerifyException(f"{self.name}: `unsigned` is for erased index types; {element} says it by itself")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        printer.print_string(", ")
-        printer.print_ssa_value(self.indices)
-        if self.out is not None:
-            printer.print_string(" into ")
-            printer.print_ssa_value(self.out)
-        for name in self.INTEGERS:
-            printer.print_string(f" {name} {self.integer(name)}")
-        printer.print_string(f" bounds {self.bounds.data}")
-        self.print_more(printer)
-        if self.unsigned is not None:
-            printer.print_string(" unsigned")
-        if self.version is not None:
-            printer.print_string(" version ")
-            printer.print_string_literal(self.version.data)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list([operand.type for operand in self.operands], printer.print_attribute)
-        if self.result is not None:
-            printer.print_string(" -> ")
-            printer.print_attribute(self.result.type)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = [parser.parse_unresolved_operand()]
-        parser.parse_punctuation(",")
-        operands.append(parser.parse_unresolved_operand())
-        if parser.parse_optional_keyword("into"):
-            operands.append(parser.parse_unresolved_operand())
-        integers: dict[str, int] = {}
-        for name in cls.INTEGERS:
-            parser.parse_keyword(name)
-            integers[name] = parser.parse_integer(allow_boolean=False)
-        parser.parse_keyword("bounds")
-        bounds = parse_bounds_word(parser)
-        more = cls.parse_more(parser)
-        unsigned = parser.parse_optional_keyword("unsigned") is not None
-        version = parser.parse_str_literal() if parser.parse_optional_keyword("version") else None
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        result_type = parser.parse_type() if parser.parse_optional_punctuation("->") else None
-        if result_type is not None and not isinstance(result_type, TensorType):
-            parser.raise_error(f"expected a tensor type for the result, got {result_type}", position, parser.pos)
-        values = parser.resolve_operands(operands, types, position)
-        op = cls(*values, bounds=bounds, unsigned=unsigned, version=version, result_type=result_type, integers=integers)
-        op.properties |= more
-        op.attributes |= attributes
-        return op
+def verify_summed(op: OperatorOp) -> np.dtype:
+    """Check that the elements of an operator have a sum, and return their dtype; signs do not matter to a sum.
 
-    def print_more(self, printer: Printer) -> None:
-        """Print the properties that only some operators have."""
-
-    @classmethod
-    def parse_more(cls, parser: Parser) -> dict[str, Attribute]:
-        """Parse what `print_more` prints."""
-        return {}
+    Raises:
+        VerifyException: they are no floats of 32 or 64 bits, complex of them, or integers of 8 to 64 bits.
+    """
+    assert isinstance(op.source.type, AnyShaped)
+    element = op.source.type.element_type
+    number = element.element_type if isinstance(element, ComplexType) else element
+    is_integer = isinstance(element, IntegerType) and element.width.data in (8, 16, 32, 64)
+    if not (is_integer and isinstance(number, IntegerType)) and not isinstance(number, Float32Type | Float64Type):
+        raise VerifyException(
+            f"{op.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
+            f"{element}; narrower floats are summed in f32"
+        )
+    width = number.bitwidth // 8
+    return np.dtype(f"c{2 * width}" if number is not element else f"{'i' if is_integer else 'f'}{width}")
 
 
-@irdl_op_definition
+class GradientOp(OperatorOp):
+    """What every gradient has: the gradient of what the gather gave as its source, and that of data as its result."""
+
+    SOURCE: ClassVar[str] = "grad"
+    SLICES: ClassVar[str] = "grad"
+    OWN_FORMAT: ClassVar[str] = "(`scale` $scale^)?"
+
+    scale = opt_prop_def(ParamAttrConstraint(FloatAttr, (AnyAttr(), EqAttrConstraint(f64))))
+
+    @property
+    def table(self) -> SSAValue:
+        """The gradient of data."""
+        return self.target
+
+    @property
+    def slices(self) -> SSAValue:
+        """The gradient of what the gather gave."""
+        return self.source
+
+    @property
+    def factor(self) -> float:
+        """What the sums are multiplied by."""
+        return 1.0 if self.scale is None else self.scale.value.data
+
+    def verify_(self) -> None:
+        super().verify_()
+        dtype = verify_summed(self)
+        if not math.isfinite(self.factor):
+            raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
+        try:
+            check_scale(self.factor, dtype)
+        except InvalidGatherError as error:
+            raise VerifyException(f"{self.name}: {error}") from None
+
+
+class ReductionOp(OperatorOp):
+    """What every reduction has: slices along the first axis of data, and bags along the last dimension of indices."""
+
+    @property
+    def divides(self) -> bool:
+        """Whether each sum is divided by the number of slices in it."""
+        assert issubclass(self.SPEC, GatherReduce)
+        return self.SPEC.divides
+
+    def sum_type(self) -> Attribute:
+        """Return the type that elements have when they are added: f32 of narrower floats."""
+        assert isinstance(self.source.type, AnyShaped)
+        element = self.source.type.element_type
+        return Float32Type() if isinstance(element, Float16Type | BFloat16Type) else element
+
+    def infer_type(self) -> TensorType:
+        return TensorType(self.sum_type(), super().infer_type().get_shape())
+
+    def verify_(self) -> None:
+        super().verify_()
+        assert isinstance(self.source.type, AnyShaped)
+        element, total = self.source.type.element_type, self.sum_type()
+        if not isinstance(total, Float32Type):
+            verify_summed(self)
+        if self.divides and not isinstance(total, Float32Type | Float64Type):
+            raise VerifyException(f"{self.name}: expected floats, got {total}")
+        is_unsigned = isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+        if self.SPEC is GatherMax and (is_unsigned or isinstance(element, ComplexType)):
+            raise VerifyException(f"{self.name}: expected floats or signed integers, got {element}")
+
+
+class WeightedOp(ReductionOp):
+    """What the weighted sum and the weighted mean have: indices with the bits of a weight beside each of them."""
+
+    OWN_FORMAT: ClassVar[str] = "(`unsigned_data` $unsigned_data^)?"
+
+    unsigned_data = opt_prop_def(UnitAttr)
+
+    def sum_type(self) -> Attribute:
+        assert isinstance(self.source.type, AnyShaped)
+        return Float64Type() if self.source.type.element_type == Float64Type() else Float32Type()
+
+    def verify_(self) -> None:
+        super().verify_()
+        assert isinstance(self.source.type, AnyShaped) and isinstance(self.indices.type, AnyShaped)
+        element, index = self.source.type.element_type, self.indices.type.element_type
+        is_byte = isinstance(element, IntegerType) and element.width.data == 8
+        if not is_byte and not isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
+            raise VerifyException(f"{self.name}: expected floats or integers of 8 bits, got {element}")
+        if index != IntegerType(64 if element == Float64Type() else 32):
+            raise VerifyException(f"{self.name}: expected indices as wide as the weights, got {index}")
+
+
+_Kind = TypeVar("_Kind", bound=OperatorOp)
+
+
+def _operator(spec: type[OperatorSpec], suffix: str = "") -> Callable[[type[_Kind]], type[_Kind]]:
+    """Make a class the operation of an operator: its name, its integer attributes and its text follow from that."""
+
+    def define(kind: type[_Kind]) -> type[_Kind]:
+        kind.name, kind.SPEC, kind.INTEGERS = f"gather.{spec.name}{suffix}", spec, attribute_names(spec)
+        kind.__annotations__ |= {"SPEC": ClassVar, "INTEGERS": ClassVar}  # for xDSL, which takes them for fields
+        for name in kind.INTEGERS:
+            setattr(kind, name, prop_def(IntegerAttr.constr(builtin.I64)))
+        integers = " ".join(f"`{name}` ${name}" for name in kind.INTEGERS)
+        kind.assembly_format = (
+            f"$source `,` $indices (`into` $out^)? {integers} `bounds` $bounds {kind.OWN_FORMAT} "
+            "(`unsigned` $unsigned^)? (`version` $version^)? attr-dict "
+            "`:` type($source) `,` type($indices) (`,` type($out)^)? (`->` type($result)^)?"
+        )
+        return irdl_op_definition(kind)
+
+    return define
+
+
+@_operator(Gather)
 class GatherOp(OperatorOp):
     """Slices of data along one axis.
 
@@ -281,15 +366,8 @@ class GatherOp(OperatorOp):
     ```
     """
 
-    name = "gather.gather"
-    SPEC: ClassVar = Gather
-    INTEGERS: ClassVar = ("axis", "batch_dims")
 
-    axis = prop_def(IntegerAttr)
-    batch_dims = prop_def(IntegerAttr)
-
-
-@irdl_op_definition
+@_operator(GatherNd)
 class GatherNdOp(OperatorOp):
     """Slices of data by tuples of indices, which lie along the last dimension of indices.
 
@@ -299,14 +377,8 @@ class GatherNdOp(OperatorOp):
     ```
     """
 
-    name = "gather.gather_nd"
-    SPEC: ClassVar = GatherNd
-    INTEGERS: ClassVar = ("batch_dims",)
 
-    batch_dims = prop_def(IntegerAttr)
-
-
-@irdl_op_definition
+@_operator(GatherElements)
 class GatherElementsOp(OperatorOp):
     """Elements of data, each by an index of its own along one axis.
 
@@ -318,9 +390,94 @@ class GatherElementsOp(OperatorOp):
     ```
     """
 
-    name = "gather.gather_elements"
-    SPEC: ClassVar = GatherElements
-    INTEGERS: ClassVar = ("axis",)
-    IGNORES_TAIL: ClassVar = True
 
-    axis = prop_def(IntegerAttr)
+@_operator(Gather, "_grad")
+class GatherGradOp(GradientOp):
+    """The gradient of `gather.gather` with respect to data.
+
+    ```
+    %r = gather.gather_grad %grad, %indices axis 1 batch_dims 0 bounds error scale 5.000000e-01
+         : tensor<2x4xf32>, tensor<4xi64> -> tensor<2x3xf32>
+    ```
+    """
+
+
+@_operator(GatherNd, "_grad")
+class GatherNdGradOp(GradientOp):
+    """The gradient of `gather.gather_nd` with respect to data.
+
+    ```
+    %r = gather.gather_nd_grad %grad, %indices batch_dims 0 bounds error
+         : tensor<5x4xf32>, tensor<5x2xi64> -> tensor<2x3x4xf32>
+    ```
+    """
+
+
+@_operator(GatherElements, "_grad")
+class GatherElementsGradOp(GradientOp):
+    """The gradient of `gather.gather_elements` with respect to data.
+
+    ```
+    %r = gather.gather_elements_grad %grad, %indices axis 1 bounds error
+         : tensor<2x5xf32>, tensor<2x5xi64> -> tensor<2x3xf32>
+    ```
+    """
+
+
+@_operator(GatherReduce)
+class GatherReduceOp(ReductionOp):
+    """Sums of slices of data along its first axis, one for each bag.
+
+    ```
+    %r = gather.gather_reduce %data, %indices bounds error
+         : tensor<9x4xf32>, tensor<2x3xi64> -> tensor<2x4xf32>
+    ```
+    """
+
+
+@_operator(GatherMean)
+class GatherMeanOp(ReductionOp):
+    """Means of slices of data along its first axis, one for each bag; of floats.
+
+    ```
+    %r = gather.gather_mean %data, %indices bounds zero
+         : tensor<9x4xf32>, tensor<2x3xi64> -> tensor<2x4xf32>
+    ```
+    """
+
+
+@_operator(GatherMax)
+class GatherMaxOp(ReductionOp):
+    """The largest of the slices of data along its first axis, for each bag; of floats and signed integers.
+
+    ```
+    %r = gather.gather_max %data, %indices bounds error
+         : tensor<9x4xf32>, tensor<2x3xi64> -> tensor<2x4xf32>
+    ```
+    """
+
+
+@_operator(GatherWeighted)
+class GatherWeightedOp(WeightedOp):
+    """Sums of slices of data along its first axis, each multiplied by the weight whose bits stand beside its index.
+
+    ```
+    %r = gather.gather_weighted %data, %indices bounds zero
+         : tensor<9x4xf16>, tensor<2x3x2xi32> -> tensor<2x4xf32>
+    ```
+
+    Data of f16, bf16, f32 and integers of 8 bits have indices of i32, beside weights of f32; data of f64 have those of
+    i64, beside weights of f64. A third place has the bits of a bias, which is added to the product. `unsigned_data`
+    says that integers were unsigned before their signedness was erased.
+    """
+
+
+@_operator(GatherWeightedMean)
+class GatherWeightedMeanOp(WeightedOp):
+    """Means of slices of data along its first axis, multiplied as those of a gather_weighted are.
+
+    ```
+    %r = gather.gather_weighted_mean %data, %indices bounds zero unsigned_data
+         : tensor<9x4xi8>, tensor<2x3x3xi32> -> tensor<2x4xf32>
+    ```
+    """

@@ -39,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..loop_name import LoopName
 from ..semantics import Bounds
-from .attributes import I64, BoundsAttr, parse_bounds_word
+from .attributes import I64, BoundsAttr
 
 
 def memref_at(op: IRDLOperation, memory: SSAValue, subscripts: Sequence[SSAValue]) -> MemRefType:
@@ -77,6 +77,9 @@ class LoopOp(IRDLOperation):
     Iterations may run in any order, but for an ordered loop: those run one after the other, as a sum of floats needs. A
     summing loop gives the sum of what its iterations yield, modulo 2**64, so tiling, interchanging and running it in
     parallel change nothing.
+
+    The text has methods of its own: in an `assembly_format` the argument of a region stands inside of it, and so does
+    its terminator.
     """
 
     name = "gather.loop"
@@ -210,6 +213,7 @@ class ResolveOp(IRDLOperation):
     unsigned = opt_prop_def(UnitAttr)
 
     traits = traits_def(Pure())
+    assembly_format = "$index `within` $size `bounds` $bounds (`unsigned` $unsigned^)? attr-dict `:` type($index)"
 
     def __init__(self, index: SSAValue, size: SSAValue, bounds: Bounds, *, unsigned: bool = False):
         super().__init__(
@@ -221,32 +225,6 @@ class ResolveOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.index.type, IntegerType) or self.index.type.width.data not in (8, 16, 32, 64):
             raise VerifyException(f"gather.resolve: expected an index of 8 to 64 bits, got {self.index.type}")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.index)
-        printer.print_string(" within ")
-        printer.print_ssa_value(self.size)
-        printer.print_string(f" bounds {self.bounds.data}")
-        if self.unsigned is not None:
-            printer.print_string(" unsigned")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.index.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        index = parser.parse_unresolved_operand()
-        parser.parse_keyword("within")
-        size = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
-        parser.parse_keyword("bounds")
-        bounds = parse_bounds_word(parser)
-        unsigned = parser.parse_optional_keyword("unsigned") is not None
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        op = cls(parser.resolve_operand(index, parser.parse_type()), size, bounds, unsigned=unsigned)
-        op.attributes |= attributes
-        return op
 
 
 @irdl_op_definition

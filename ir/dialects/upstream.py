@@ -2,7 +2,8 @@
 
 `memref.prefetch`, `vector.from_elements`, `vector.compressstore`, and of vectors `arith.cmpf`, `arith.sitofp`,
 `arith.uitofp` and `arith.select` by a vector of conditions. xDSL prints `scf.parallel` in the generic form only:
-`ParallelOp` is xDSL's with upstream's syntax.
+`ParallelOp` is xDSL's with upstream's syntax. It and `SelectOp` have methods for their text: in an `assembly_format`
+the arguments of a region stand inside of it, and no type of a mandatory operand can be left out where it is i1.
 """
 
 from collections.abc import Sequence

@@ -5,6 +5,7 @@ Python ints for values and ndarrays for memory, so that a wrong pass gives wrong
 loops run in a shuffled order, and every load and store is checked against its array.
 """
 
+import math
 import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
@@ -31,11 +32,10 @@ from xdsl.traits import SymbolTable
 from .. import reference
 from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ..dialects.types import dense_array, numpy_dtype
+from ..dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, SIToFPOp, UIToFPOp, is_nontemporal
 from ..errors import BoundsError, InternalError, out_of_range
 from ..modules.context import find_function
 from .argument_views import bind_argument, bind_arguments
-from .arithmetic import ARITHMETIC, FLOAT_ARITHMETIC, bits_of, is_larger, number, wrap
-from .vector import VectorInterpreter, lanes
 
 
 def interpret(
@@ -96,7 +96,7 @@ class Step(NamedTuple):
     handler: Callable[..., tuple[Any, ...]] | None
 
 
-class Machine(VectorInterpreter):
+class Machine:
     """Runs operations; `values` maps the `id` of SSA values to ints and arrays."""
 
     def __init__(self, module: ModuleOp, rng: random.Random, watched: int | None):
@@ -107,7 +107,7 @@ class Machine(VectorInterpreter):
         self.values: dict[int, Any] = {}
         self.steps: dict[int, list[Step]] = {}
         self.writers: list[_Writers] = []
-        self.buffers: list[np.ndarray] = []
+        self.buffers: list[np.ndarray] = []  # all that were made: kept, so that no two have one identity
 
     def run(self, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray) -> None:
         """Run the function `@gather` of the module; arguments and errors are those of `interpret`."""
@@ -186,6 +186,8 @@ class Machine(VectorInterpreter):
                 return lambda op, *operands: (self.compute(op.name, type_, *operands),)
             function, bits, width = ARITHMETIC[op.name], bits_of(op.operands[0].type), bits_of(type_)
             return lambda op, *operands: (wrap(function(bits, *operands), width),)
+        if isinstance(op, OperatorOp):
+            return self.run_operator
         return getattr(self, "run_" + op.name.replace(".", "_"), _run_unknown)
 
     def _run_vector_arithmetic(self, op: Operation, *operands: Any) -> tuple[Any]:
@@ -212,11 +214,6 @@ class Machine(VectorInterpreter):
             return (result,)
         out[0].view(result.dtype)[...] = result
         return ()
-
-    run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
-    run_gather_gather_reduce = run_gather_gather_mean = run_gather_gather_max = run_operator
-    run_gather_gather_weighted = run_gather_gather_weighted_mean = run_operator
-    run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
         trips = list(range(lower, upper, step))
@@ -346,6 +343,88 @@ class Machine(VectorInterpreter):
             return (tuple(one if is_chosen & 1 else other for is_chosen, one, other in lanes_of),)
         return (left if condition & 1 else right,)
 
+    # vectors, which are tuples of their elements, buffers and prefetches
+
+    def run_vector_load(self, op: vector.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
+        return (tuple(self.load(memory, place) for place in lanes(op.result.type, subscripts)),)
+
+    def run_vector_store(
+        self, op: vector.StoreOp, values: Sequence[Any], memory: np.ndarray, *subscripts: int
+    ) -> tuple[()]:
+        assert isinstance(op.vector.type, VectorType)
+        places = lanes(op.vector.type, subscripts)
+        if is_nontemporal(op):
+            address = memory[tuple(slice(place, place + 1) for place in places[0])].ctypes.data
+            given = op.attributes.get("alignment")
+            alignment = given.value.data if isinstance(given, IntegerAttr) else memory.itemsize * len(places)
+            if address % alignment:
+                raise InternalError(f"a streaming store at {address}, which is no multiple of {alignment} bytes")
+        for place, value in zip(places, values, strict=True):
+            self.store(memory, place, value)
+        return ()
+
+    def run_vector_from_elements(self, op: FromElementsOp, *elements: Any) -> tuple[Any, ...]:
+        return (elements,)
+
+    def run_vector_compressstore(self, op: CompressStoreOp, memory: np.ndarray, *rest: Any) -> tuple[()]:
+        *subscripts, mask, values = rest
+        chosen = [value for value, is_stored in zip(values, mask, strict=True) if is_stored & 1]
+        for lane, value in enumerate(chosen):
+            self.store(memory, (*subscripts[:-1], subscripts[-1] + lane), value)
+        return ()
+
+    def run_vector_reduction(self, op: vector.ReductionOp, values: Sequence[int]) -> tuple[int]:
+        if op.kind.data is not vector.CombiningKindFlag.ADD or op.acc is not None:
+            raise InternalError(f"the interpreter knows the sum of lanes, not {op.kind.data}")
+        return (sum(values),)
+
+    def run_vector_broadcast(self, op: vector.BroadcastOp, value: Any) -> tuple[Any, ...]:
+        return ((value,) * op.vector.type.get_shape()[0],)
+
+    def run_memref_prefetch(self, op: PrefetchOp, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        return ()
+
+    def run_memref_alloca(self, op: memref.AllocaOp | memref.AllocOp, *sizes: int) -> tuple[np.ndarray]:
+        type_ = op.memref.type
+        assert isinstance(type_, MemRefType)
+        dtype, given = numpy_dtype(type_.element_type), iter(sizes)
+        shape = [next(given) if size < 0 else size for size in type_.get_shape()]
+        garbage = np.frombuffer(b"\x7f" * dtype.itemsize * math.prod(shape), dtype).copy()
+        garbage = garbage.view(f"V{dtype.itemsize}" if dtype.kind == "f" else dtype).reshape(shape)
+        self.buffers.append(garbage)
+        return (garbage,)
+
+    def run_memref_alloc(self, op: memref.AllocOp, *sizes: int) -> tuple[np.ndarray]:
+        return self.run_memref_alloca(op, *sizes)
+
+    def run_memref_dealloc(self, op: memref.DeallocOp, memory: np.ndarray) -> tuple[()]:
+        return ()
+
+    def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: np.ndarray) -> tuple[np.ndarray]:
+        assert isinstance(op.result.type, MemRefType)
+        groups = [[place.value.data for place in group] for group in op.reassociation]
+        view = memory.reshape([math.prod(memory.shape[place] for place in group) for group in groups])
+        if not np.may_share_memory(view, memory) and memory.size:
+            raise InternalError(f"dimensions with gaps between them are merged, shape {memory.shape}")
+        return (view,)
+
+    def run_memref_extract_aligned_pointer_as_index(
+        self, op: memref.ExtractAlignedPointerAsIndexOp, memory: np.ndarray
+    ) -> tuple[int]:
+        return (memory.ctypes.data,)
+
+    def run_arith_extf(self, op: arith.ExtFOp | SIToFPOp, value: Any) -> tuple[Any]:
+        return (_converted(value, op.input.type, op.result.type),)
+
+    run_arith_sitofp = run_arith_extf
+
+    def run_arith_uitofp(self, op: UIToFPOp, value: Any) -> tuple[Any]:
+        return (_converted(value, op.input.type, op.result.type, unsigned=True),)
+
+    def run_arith_bitcast(self, op: arith.BitcastOp, value: int) -> tuple[Any]:
+        dtype = numpy_dtype(op.input.type)
+        return (dtype.type(value).view(f"V{dtype.itemsize}"),)
+
 
 def _run_unknown(op: Operation, *operands: Any) -> tuple[Any, ...]:
     raise InternalError(f"the interpreter does not know {op.name}")
@@ -360,3 +439,87 @@ def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
         if not 0 <= subscript < size:
             raise InternalError(f"access at {place} is outside an array of shape {memory.shape}")
     return place
+
+
+def _converted(value: Any, source: Attribute, target: Attribute, *, unsigned: bool = False) -> Any:
+    """Return a float, or an integer, as a float of another type; of a vector each lane."""
+    if isinstance(source, VectorType) and isinstance(target, VectorType):
+        return tuple(_converted(lane, source.element_type, target.element_type, unsigned=unsigned) for lane in value)
+    given, wanted = numpy_dtype(source), numpy_dtype(target)
+    if given.kind == "i":
+        number = int(value) % (1 << 8 * given.itemsize) if unsigned else int(value)
+    else:
+        number = value.view(given)
+    return wanted.type(number).view(f"V{wanted.itemsize}")
+
+
+def lanes(type_: VectorType, subscripts: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the places of a vector's elements, which lie along the last dimension."""
+    return [(*subscripts[:-1], subscripts[-1] + lane) for lane in range(type_.get_shape()[0])]
+
+
+# The arithmetic: integers are Python's own, signed; floats are their bytes.
+
+
+def number(value: float, type_: Attribute) -> Any:
+    """Return a number as a value of a type: integers as Python's own, floats as their bytes."""
+    if isinstance(type_, IntegerType | IndexType):
+        return wrap(int(value), bits_of(type_))
+    dtype = numpy_dtype(type_)
+    return dtype.type(value).view(f"V{dtype.itemsize}")
+
+
+def is_larger(type_: Attribute, left: Any, right: Any) -> int:
+    """Return 1 where one number is larger than another; of a NaN nothing is."""
+    if isinstance(type_, IntegerType):
+        return int(left > right)
+    dtype = numpy_dtype(type_)
+    return int(left.view(dtype) > right.view(dtype))
+
+
+def bits_of(type_: Attribute) -> int:
+    """Return how many bits a value of a type has."""
+    if isinstance(type_, IndexType):
+        return 64
+    assert isinstance(type_, IntegerType)
+    return type_.width.data
+
+
+def wrap(value: int, bits: int) -> int:
+    """Return `value` as a signed integer of that many bits."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) and bits > 1 else value
+
+
+def _unsigned(value: int, bits: int) -> int:
+    return value & ((1 << bits) - 1)
+
+
+def _truncated_remainder(left: int, right: int) -> int:
+    return left % abs(right) if left >= 0 else -(-left % abs(right))
+
+
+FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "arith.addf": operator.add,
+    "arith.mulf": operator.mul,
+    "arith.divf": operator.truediv,
+}
+
+ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": lambda bits, a, b: a + b,
+    "arith.subi": lambda bits, a, b: a - b,
+    "arith.muli": lambda bits, a, b: a * b,
+    "arith.andi": lambda bits, a, b: a & b,
+    "arith.ori": lambda bits, a, b: a | b,
+    "arith.shrsi": lambda bits, a, b: a >> b,
+    "arith.remsi": lambda bits, a, b: _truncated_remainder(a, b),
+    "arith.divui": lambda bits, a, b: _unsigned(a, bits) // _unsigned(b, bits),
+    "arith.remui": lambda bits, a, b: _unsigned(a, bits) % _unsigned(b, bits),
+    "arith.minsi": lambda bits, a, b: min(a, b),
+    "arith.maxsi": lambda bits, a, b: max(a, b),
+    "arith.minui": lambda bits, a, b: min(_unsigned(a, bits), _unsigned(b, bits)),
+    "arith.extsi": lambda bits, a: -(a & 1) if bits == 1 else a,
+    "arith.extui": lambda bits, a: _unsigned(a, bits),
+    "arith.index_cast": lambda bits, a: a,
+    "arith.trunci": lambda bits, a: a,
+}

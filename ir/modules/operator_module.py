@@ -1,6 +1,5 @@
 """Build the operator-level module (level 0) of a gather from what is known of its arrays."""
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
-    IntegerType,
     ModuleOp,
     StringAttr,
     TensorType,
@@ -25,34 +23,16 @@ from xdsl.rewriter import InsertPoint
 
 from ..array_spec import ArraySpec
 from ..dialects.attributes import BYTE_STRIDES, NODE, OUTPUTS
-from ..dialects.gather_dialect import (
-    GatherElementsGradOp,
-    GatherElementsOp,
-    GatherGradOp,
-    GatherMaxOp,
-    GatherMeanOp,
-    GatherNdGradOp,
-    GatherNdOp,
-    GatherOp,
-    GatherReduceOp,
-    GatherWeightedMeanOp,
-    GatherWeightedOp,
-    OperatorOp,
-)
+from ..dialects.gather_dialect import Gather as GatherDialect
+from ..dialects.gather_dialect import GradientOp, OperatorOp
 from ..dialects.types import ir_element_type
 from ..operator_spec import Gather, Gradient, Node, OperatorSpec
-from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
+from ..semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 
-OPERATIONS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op
-    for op in (
-        *(GatherOp, GatherNdOp, GatherElementsOp),
-        *(GatherReduceOp, GatherMeanOp, GatherMaxOp, GatherWeightedOp, GatherWeightedMeanOp),
-    )
-}
-GRADIENTS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)
-}
+_OPERATORS = [op for op in GatherDialect.operations if issubclass(op, OperatorOp)]
+# The operation of each operator, and that of its gradient, by the name of the operator.
+OPERATIONS = {op.SPEC.name: op for op in _OPERATORS if not issubclass(op, GradientOp)}
+GRADIENTS = {op.SPEC.name: op for op in _OPERATORS if issubclass(op, GradientOp)}
 
 
 def operator_module(
@@ -137,18 +117,10 @@ def _node_attributes(node: Node) -> dict[str, Attribute]:
 
 def constant_tensor(values: np.ndarray) -> arith.ConstantOp:
     """Return `arith.constant dense<...>` of an integer array."""
+    kind: Any = TensorType(ir_element_type(values.dtype), values.shape)
     stored = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-    dense = _dense(values.dtype, values.shape, stored)
-    return arith.ConstantOp.create(properties={"value": dense}, result_types=[dense.type])
-
-
-@lru_cache
-def _dense(dtype: np.dtype, shape: Shape, stored: bytes) -> DenseIntOrFPElementsAttr:
-    """Return a dense attribute."""
-    element = ir_element_type(dtype)
-    assert isinstance(element, IntegerType)
-    kind: Any = TensorType(element, shape)
-    return DenseIntOrFPElementsAttr(kind, BytesAttr(stored))
+    dense = DenseIntOrFPElementsAttr(kind, BytesAttr(stored))
+    return arith.ConstantOp.create(properties={"value": dense}, result_types=[kind])
 
 
 def _tensor(spec: ArraySpec) -> TensorType:

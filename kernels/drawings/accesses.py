@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ...ir import reference
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
-from ...ir.interpreters.access_recorder import Access, record_accesses
+from ...ir.interpreters.recorder import Access, record_accesses
 from ...ir.loop_name import LoopName
 from ...ir.modules.context import parse_module
 from ...ir.operator_spec import Gather

@@ -17,11 +17,7 @@ MAKES_CODE = (
     "ir/*.py",
     "ir/dialects/**/*.py",
     "ir/interpreters/argument_views.py",
-    *(
-        f"ir/modules/{name}.py"
-        for name in ("context", "dominance", "exec_comment", "operator_module", "placed_parser", "plugins")
-    ),
-    "ir/modules/read_module.py",
+    *(f"ir/modules/{name}.py" for name in ("context", "exec_comment", "operator_module", "plugins", "read_module")),
     "lowering/*.py",
     *(
         f"lowering/native/{name}.py"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import reference
-from ...ir.byte_comparison import first_difference
+from ...ir.element_types import first_difference
 from ...ir.errors import InvalidGatherError, out_of_range
 from ...ir.interpreters.argument_views import bind_arguments, index_argument
 from ...ir.modules.context import find_function, parse_module

@@ -7,7 +7,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir import reference
-from ...ir.byte_comparison import first_difference
+from ...ir.element_types import first_difference
 from ...ir.errors import BoundsError, GathernestError, InternalError
 from ...ir.interpreters.argument_views import UNWRITTEN, index_argument
 from ...ir.interpreters.scalar import interpret

@@ -19,7 +19,7 @@ from ...ir.modules.context import find_function, make_context
 from ...ir.modules.read_module import InputError, read_module
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes, record_stages
-from ...lowering.registry import CHECKS, PIPELINES, ROOMS
+from ...lowering.registry import CHECKS, LOOP_NAMES, PIPELINES
 from ..problems.named_problem import problem_of
 from ..runtime.array_checks import data_array, index_array
 from .engines import COMPILERS, check_engine, compiled_call
@@ -115,7 +115,7 @@ def rest_of(module: ModuleOp) -> str:
     if not any(isinstance(op, LoopOp | ResolveOp) for op in ops):
         return ""
     folding = ["fold-bounds"] if any(isinstance(op, ResolveOp) for op in ops) else []
-    loops = [name for name in ROOMS["loops"] if name not in CHECKS]
+    loops = [name for name in LOOP_NAMES if name not in CHECKS]
     return ",".join([*folding, *loops, "canonicalize", "cse"])
 
 

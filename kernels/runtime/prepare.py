@@ -177,7 +177,7 @@ class Watched(Prepared):
 
     def _try(self, other: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> tuple[float, str]:
         """Run a candidate over a result; return its seconds and what is wrong with it: then the result is put back."""
-        from ...ir.byte_comparison import first_difference
+        from ...ir.element_types import first_difference
 
         expected, is_same = out.copy(), False
         as_bytes(out)[...] = np.frombuffer(OTHER_BYTE * out.dtype.itemsize, f"V{out.dtype.itemsize}")

@@ -9,7 +9,7 @@ import numpy as np
 from ...ir import reference
 from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
-from ...ir.semantics import Bounds
+from ...ir.semantics import Bounds, resolve_index
 from .steps import Shape
 
 
@@ -92,21 +92,19 @@ def bag_rules(data_shape: Shape, indices: np.ndarray, bounds: Bounds, place: Sha
 
 
 def explained(index: int, size: int, bounds: Bounds) -> str:
-    """Return in plain words what an index means on an axis, as `ir.reference.resolve` has it."""
+    """Return in plain words what an index means on an axis, as `ir.semantics.resolve_index` has it."""
     if size == 0:
         return f"{index} on an axis of size 0: {'a zero' if bounds is Bounds.ZERO else 'no index is valid'}"
     if 0 <= index < size:
         return f"{index} is in [0, {size})"
-    if bounds is Bounds.CLIP:
-        return f"min(max({index}, 0), {size - 1}) = {min(max(index, 0), size - 1)} (clip)"
-    if bounds is Bounds.WRAP:
-        return f"{index} mod {size} = {index % size} (wrap)"
     if bounds is Bounds.UNCHECKED:
         return f"{index} is outside [0, {size}), which unchecked leaves undefined"
-    if -size <= index < 0:
-        return f"{index} + {size} = {index + size} (wrap)"
-    outcome = "a zero" if bounds is Bounds.ZERO else "an error"
-    return f"{index} is outside [{-size}, {size - 1}]: {outcome}"
+    position, is_valid = resolve_index(index, size, bounds)
+    if not is_valid:
+        return f"{index} is outside [{-size}, {size - 1}]: {'a zero' if bounds is Bounds.ZERO else 'an error'}"
+    if bounds is Bounds.CLIP:
+        return f"min(max({index}, 0), {size - 1}) = {position} (clip)"
+    return f"{index} {'mod' if bounds is Bounds.WRAP else '+'} {size} = {position} (wrap)"
 
 
 def said(rule: Rule, bounds: Bounds) -> str:

@@ -4,6 +4,8 @@ It reads the memory layout of `call_layout`, and provides builtins of Python tha
 Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs more than the whole look-up.
 """
 
+import ctypes
+import importlib
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -14,13 +16,14 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, Way, fields_hold
-from .llvm_jit import FASTCALL, I32, I64, KEYWORDS, NONE, VOID, Code, Word, builtin, keep_for_ever, machine_code
-from .new_array import NEW_FROM_DESCR, new_array, numpy_functions
+from .llvm_jit import FASTCALL, I32, I64, KEYWORDS, NONE, NULL, VOID, Code, Word, builtin, keep_for_ever, machine_code
 from .threads.known_subteam import NO_SUBTEAM, KnownSubteam, build_known_subteam
 
 _MISSED = I64(1)
 _OUT = sys.intern("out")
 _MULTIPLIER = 0x9E3779B97F4A7C15
+# Places of the type of arrays, and of `PyArray_NewFromDescr`, in NumPy's table of C functions.
+_ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +221,25 @@ def _need_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], ot
 
 def _new_array(code: Code, section: Word, new_from_descr: int) -> Word:
     """Return a new C-contiguous ndarray of the dtype and the sizes of a section, or 0 with an exception set."""
-    sizes = code.add(section, I64(WORD_BYTES * Section.SIZES))
-    return new_array(code, new_from_descr, code.word(section, Section.DESCR), code.word(section, Section.RANK), sizes)
+    sizes, descr = code.add(section, I64(WORD_BYTES * Section.SIZES)), code.word(section, Section.DESCR)
+    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
+    return code.call_address(
+        *(I64(new_from_descr), I64(id(np.ndarray)), descr, code.trunc(code.word(section, Section.RANK), I32)),
+        *(sizes, NULL, NULL, I32(0), NULL),
+        types=[I64, I64, I64, I32, I64, I64, I64, I32],
+    )
+
+
+def _numpy_functions() -> Any:
+    """Return NumPy's table of C functions; raises NotImplementedError where it has another order."""
+    core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    table_of_core = importlib.import_module(f"{core}._multiarray_umath")._ARRAY_API
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    get = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
+    table = (ctypes.c_uint64 * (_NEW_FROM_DESCR + 1)).from_address(get(table_of_core, None))
+    if table[_ARRAY_TYPE] != id(np.ndarray):
+        raise NotImplementedError
+    return table
 
 
 def _find(module: ir.Module) -> None:
@@ -336,7 +356,7 @@ def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
     _hash_call(module)
     _is_like(module)
     build_known_subteam(module, known)
-    _serve(module, guard, numpy_functions()[NEW_FROM_DESCR])
+    _serve(module, guard, _numpy_functions()[_NEW_FROM_DESCR])
     for function in (_find, _call, _hash, _run, _known):
         function(module)
     address = machine_code(module)

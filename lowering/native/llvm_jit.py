@@ -74,10 +74,6 @@ class Code(_Builder):
         """Load a number at base + offset."""
         return self.load(self.inttoptr(self.add(base, I64(offset_bytes)), type_.as_pointer()))
 
-    def store_at(self, value: Word, base: Word, offset_bytes: int = 0) -> None:
-        """Store a number at base + offset."""
-        self.store(value, self.inttoptr(self.add(base, I64(offset_bytes)), value.type.as_pointer()))
-
     def word(self, base: Word, place: int) -> Word:
         """Load the word number `place`."""
         return self.load_at(base, WORD_BYTES * place)

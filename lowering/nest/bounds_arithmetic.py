@@ -1,4 +1,7 @@
-"""The forms that bounds handling takes as arithmetic on i64, and the facts that choose among them."""
+"""The forms that bounds handling takes as arithmetic on i64, and the facts that choose among them.
+
+What an index means is `ir.semantics.resolve_index`; `lowering/proof` proves that each form gives that.
+"""
 
 from dataclasses import dataclass
 

@@ -1,12 +1,22 @@
 """Handles of loops: they name one loop of a nest through all later steps, as Exo's cursors do."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...ir.loop_name import LoopName
 
-if TYPE_CHECKING:
-    from .nest_script import NestScript
+
+class Script(Protocol):
+    """What a handle asks of the schedule that it is of, which `NestScript` is."""
+
+    @property
+    def labels(self) -> tuple[LoopName, ...]: ...
+
+    def fate(self, name: str) -> str: ...
+
+    def parts(self, name: str) -> "tuple[LoopHandle, ...]": ...
+
+    def part(self, name: LoopName, wanted: LoopName) -> "LoopHandle": ...
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,7 @@ class LoopHandle:
         name: what the nest calls the loop.
     """
 
-    script: "NestScript" = field(repr=False)
+    script: Script = field(repr=False)
     name: LoopName
 
     def __str__(self) -> str:

@@ -3,11 +3,12 @@
 import os
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import gathernest as gn
+
+onnx = pytest.importorskip("onnx")
+TensorProto, helper = onnx.TensorProto, onnx.helper
 
 TABLE = np.arange(2000, dtype=np.float32).reshape(500, 4)
 

@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gathernest.ir.byte_comparison import first_difference
+from gathernest.ir.element_types import first_difference
 
 
 def test_zeros_of_both_signs_differ_and_the_same_nan_does_not():

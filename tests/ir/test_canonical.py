@@ -2,18 +2,9 @@
 
 import pytest
 
-from gathernest.ir.canonical import (
-    Strided,
-    canonical_gather,
-    dim_names,
-    erased_size,
-    gather_elements_roles,
-    gather_nd_roles,
-    gather_roles,
-    layout_class,
-    view_dims,
-)
+from gathernest.ir.canonical import Strided, canonical_gather, dim_names, erased_size, layout_class, view_dims
 from gathernest.ir.loop_name import LoopName
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import DYNAMIC
 
 
@@ -22,7 +13,7 @@ def contiguous(*shape):
 
 
 def plain(data, indices, out, axis=0, batch_dims=0):
-    roles = gather_roles(len(data.shape), len(indices.shape), axis, batch_dims)
+    roles = Gather(axis, batch_dims).roles(len(data.shape), indices.shape)
     return canonical_gather(data, indices, out, roles)
 
 
@@ -87,7 +78,7 @@ def test_empty_array_is_contiguous():
 
 
 def test_elements_of_larger_data_do_not_merge_off_the_axis():
-    roles = gather_elements_roles(3, 3, 2)
+    roles = GatherElements(2).roles(3, (1,) * 3)
     got = canonical_gather(contiguous(4, 6, 9), contiguous(4, 5, 7), contiguous(4, 5, 7), roles)
     assert got.data.dims == ("data_outer_0", "data_outer_1", "axis", "data_inner")
     assert got.out.dims == ("outer_0", "outer_1", "indices", "inner")
@@ -96,25 +87,25 @@ def test_elements_of_larger_data_do_not_merge_off_the_axis():
 
 
 def test_unknown_sizes_of_larger_data_do_not_merge():
-    roles = gather_elements_roles(3, 3, 2)
+    roles = GatherElements(2).roles(3, (1,) * 3)
     got = canonical_gather(contiguous(4, DYNAMIC, 9), contiguous(4, DYNAMIC, 7), contiguous(4, DYNAMIC, 7), roles)
     assert got.data.dims == ("data_outer_0", "data_outer_1", "axis", "data_inner")
 
 
 def test_dimensions_apart_in_larger_data_do_not_merge():
-    roles = gather_elements_roles(4, 4, 3)
+    roles = GatherElements(3).roles(4, (1,) * 4)
     got = canonical_gather(contiguous(2, 2, 2, 1), contiguous(2, 1, 2, 3), contiguous(2, 1, 2, 3), roles)
     assert (got.data.groups, got.data.strides) == (((0,), (2,), (3,), ()), (4, 1, 1, 1))
 
 
 def test_prefix_of_larger_data_has_its_own_strides():
-    roles = gather_elements_roles(2, 2, 0)
+    roles = GatherElements(0).roles(2, (1,) * 2)
     got = canonical_gather(contiguous(4, 6), contiguous(7, 1), contiguous(7, 1), roles)
     assert (got.data.shape, got.data.strides) == ((1, 4, 1), (1, 6, 1))
 
 
 def test_tuples_keep_each_axis_and_their_length():
-    roles = gather_nd_roles(5, 3, 1, 2)
+    roles = GatherNd(1).roles(5, (2, 7, 2))
     got = canonical_gather(contiguous(2, 3, 4, 5, 6), contiguous(2, 7, 2), contiguous(2, 7, 5, 6), roles)
     assert got.data.dims == ("batch", "axis_0", "axis_1", "inner")
     assert dim_names(roles, "data") == ("batch", "axis_0", "axis_1", "inner_0", "inner_1")

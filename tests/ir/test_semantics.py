@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 
 from gathernest.ir.errors import InvalidGatherError, did_you_mean
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import (
     DYNAMIC,
     Bounds,
-    gather_nd_shape,
-    gather_shape,
     integer_argument,
-    normalize_gather,
-    normalize_gather_elements,
-    normalize_gather_nd,
     parse_bounds,
     reaches_past,
+    resolve_index,
     shapes_agree,
 )
 
@@ -32,7 +29,7 @@ from gathernest.ir.semantics import (
     ],
 )
 def test_attributes_are_made_non_negative(data, indices, given, expected):
-    assert normalize_gather(data, indices, *given) == expected
+    assert Gather(*given).normalized(data, indices) == Gather(*expected)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +57,7 @@ def test_attributes_are_made_non_negative(data, indices, given, expected):
 )
 def test_wrong_attributes_say_what_is_allowed(data, indices, given, message):
     with pytest.raises(InvalidGatherError) as raised:
-        normalize_gather(data, indices, *given)
+        Gather(*given).normalized(data, indices)
     assert str(raised.value) == message
 
 
@@ -76,7 +73,7 @@ def test_wrong_attributes_say_what_is_allowed(data, indices, given, message):
 )
 def test_wrong_tuples_say_what_is_allowed(data, indices, batch_dims, message):
     with pytest.raises(InvalidGatherError) as raised:
-        normalize_gather_nd(data, indices, batch_dims)
+        GatherNd(batch_dims).normalized(data, indices)
     assert message in str(raised.value)
 
 
@@ -91,15 +88,15 @@ def test_wrong_tuples_say_what_is_allowed(data, indices, batch_dims, message):
 )
 def test_wrong_elements_say_what_is_allowed(data, indices, axis, message):
     with pytest.raises(InvalidGatherError) as raised:
-        normalize_gather_elements(data, indices, axis)
+        GatherElements(axis).normalized(data, indices)
     assert message in str(raised.value)
 
 
 def test_shapes_are_those_of_the_documents():
-    assert gather_shape((2, 64, 128), (2, 32, 21), 1, 1) == (2, 32, 21, 128)
-    assert gather_shape((5, 4), (), 0, 0) == (4,)
-    assert gather_nd_shape((2, 2, 2), (2, 1), 1) == (2, 2)
-    assert normalize_gather_elements((3, 4), (2, 9), -1) == 1
+    assert Gather(1, 1).result_shape((2, 64, 128), (2, 32, 21)) == (2, 32, 21, 128)
+    assert Gather().result_shape((5, 4), ()) == (4,)
+    assert GatherNd(1).result_shape((2, 2, 2), (2, 1)) == (2, 2)
+    assert GatherElements(-1).normalized((3, 4), (2, 9)) == GatherElements(1)
 
 
 @pytest.mark.parametrize("value", [1, np.int8(1), np.array(1), np.array([1], np.uint16), [1], (1,)])
@@ -138,3 +135,18 @@ def test_dynamic_sizes_agree_with_any():
 def test_only_close_names_are_suggested():
     assert did_you_mean("tile", ["tiles", "x"]) == "; did you mean 'tiles'?"
     assert did_you_mean("qqq", ["tiles"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("bounds", "positions"),
+    [
+        ("error", [None, 0, 3, 0, 3, None]),
+        ("zero", [None, 0, 3, 0, 3, None]),
+        ("clip", [0, 0, 0, 0, 3, 3]),
+        ("wrap", [3, 0, 3, 0, 3, 0]),
+        ("unchecked", [None, None, None, 0, 3, None]),
+    ],
+)
+def test_index_means_a_position_or_none_by_its_mode(bounds, positions):
+    resolved = [resolve_index(index, 4, Bounds(bounds)) for index in (-5, -4, -1, 0, 3, 4)]
+    assert [position if is_valid else None for position, is_valid in resolved] == positions

@@ -23,7 +23,7 @@ def test_wheel_has_every_package_the_types_and_the_licence() -> None:
     found = {
         ".".join(path.parent.relative_to(ROOT).parts) for floor in floors for path in ROOT.glob(f"{floor}/**/*.py")
     }
-    moved = {"kernels.frameworks.public_torch": "torch"}
+    moved = {"interop.public_torch": "torch"}
     assert sorted(settings["packages"]) == sorted(
         ["gathernest", "gathernest.asv_bench", *(f"gathernest.{moved.get(name, name)}" for name in found)]
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.byte_comparison import first_difference
+from ...ir.element_types import first_difference
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs

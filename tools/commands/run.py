@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...interop.models.model import Model, Plan, has_same_bytes, load
-from ...ir.byte_comparison import first_difference
-from ...ir.element_types import element_type_name
+from ...ir.element_types import element_type_name, first_difference
 from ...ir.errors import ModelError
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ..console.model_inputs import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import reference
-from ...ir.byte_comparison import first_difference
+from ...ir.element_types import first_difference
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
 from ...kernels.host.knobs import knobs

@@ -5,7 +5,7 @@ from typing import Any
 
 import z3
 
-from ....ir.semantics import Bounds
+from ....ir.semantics import Bounds, IndexArithmetic, resolve_index
 from .values import Expression, Term
 
 WIDE = 64  # bits of an index and of a size
@@ -71,24 +71,25 @@ COMPARISONS: dict[str, Callable[[Expression, Expression], Expression]] = {
 
 
 def resolved(index: Expression, size: Expression, mode: Bounds, *, unsigned: bool) -> tuple[Term, Term]:
-    """Return the position that an index means on an axis, and whether it means one: the definition of the modes."""
+    """Return the position that an index means on an axis, and whether it means one, by `ir.semantics.resolve_index`."""
     wide = widened(index, WIDE, unsigned=unsigned)
-    zero, last = constant(0, WIDE), size - 1
-    if mode is Bounds.UNCHECKED:
-        return Term(wide), Term(z3.ULT(wide, size))
-    if mode is Bounds.CLIP:
-        low = wide if unsigned else z3.If(wide < 0, zero, wide)
-        return Term(z3.If(z3.UGE(low, size), last, low)), Term(z3.BoolVal(True))
-    if mode is Bounds.WRAP:
-        if unsigned:
-            return Term(z3.If(z3.ULT(wide, size), wide, _UNSIGNED(wide, size))), Term(z3.BoolVal(True))
-        rest: Expression = _SIGNED(wide, size)
-        floored = z3.If(rest < 0, rest + size, rest)
-        near = z3.If(wide < 0, wide + size, wide)
-        return Term(z3.If(z3.And(wide > -size, wide < size), near, floored)), Term(z3.BoolVal(True))
-    valid = z3.ULT(wide, size) if unsigned else z3.And(wide >= -size, wide < size)
-    position = wide if unsigned else z3.If(wide < 0, wide + size, wide)
-    return Term(z3.If(valid, position, zero)), Term(valid)
+    position, valid = resolve_index(wide, size, mode, _UNSIGNED_INDICES if unsigned else _SIGNED_INDICES)
+    if valid is True:
+        return Term(position), Term(z3.BoolVal(True))
+    return Term(position if mode is Bounds.UNCHECKED else z3.If(valid, position, 0)), Term(valid)
+
+
+def _floored(index: Expression, size: Expression) -> Expression:
+    """Return the floored remainder of a signed index; without a division where the index is near the axis."""
+    rest: Expression = _SIGNED(index, size)
+    near = z3.If(index < 0, index + size, index)
+    return z3.If(z3.And(index > -size, index < size), near, z3.If(rest < 0, rest + size, rest))
+
+
+_SIGNED_INDICES = IndexArithmetic(select=z3.If, remainder=_floored)
+_UNSIGNED_INDICES = IndexArithmetic(
+    less=z3.ULT, select=z3.If, remainder=lambda index, size: z3.If(z3.ULT(index, size), index, _UNSIGNED(index, size))
+)
 
 
 def facts_of(expressions: list[Expression]) -> list[Expression]:

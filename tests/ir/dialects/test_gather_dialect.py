@@ -9,7 +9,10 @@ from gathernest.ir.modules.context import parse_module, print_generic, verify_mo
 
 
 def function(body: str) -> str:
-    arguments = "%n: index, %x: i64, %m: i1, %d: memref<5x4xi32>, %t: tensor<5x4xf32>, %i: tensor<3xi64>"
+    arguments = (
+        "%n: index, %x: i64, %m: i1, %d: memref<5x4xi32>, %t: tensor<5x4xf32>, %i: tensor<3xi64>, "
+        "%i8: memref<5xi8>, %i5: tensor<5xi64>, %w: tensor<2x3x2xi32>"
+    )
     return f"func.func @f({arguments}) {{\n  {body}\n  func.return\n}}"
 
 
@@ -20,13 +23,19 @@ def function(body: str) -> str:
         "tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>",
         '%r = gather.gather %t, %i axis -2 batch_dims -1 bounds clip version "a \\22b\\22" {note} : '
         "tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>",
+        "gather.gather %d, %i8 into %d axis 0 batch_dims 0 bounds zero unsigned {note} : "
+        "memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>",
+        '%r = gather.gather_grad %t, %i5 axis 0 batch_dims 0 bounds zero scale -5.000000e-01 version "v" : '
+        "tensor<5x4xf32>, tensor<5xi64> -> tensor<9x4xf32>",
+        "%r = gather.gather_weighted %t, %w bounds zero unsigned_data unsigned : "
+        "tensor<5x4xf32>, tensor<2x3x2xi32> -> tensor<2x4xf32>",
         "gather.loop parallel a(%a) = %n to %n step %n {\n  } {note}",
         '%s = gather.loop "a b"(%a) = %n to %n step %n sum {\n    gather.yield %x : i64\n  }',
         "%p, %v = gather.resolve %x within %n bounds wrap unsigned {note} : i64",
         "%p, %v = gather.resolve %x within %n bounds unchecked : i64",
         "%e = gather.masked_load %d[%n, %n], %m {note} : memref<5x4xi32> -> i32",
         "scf.parallel (%a, %b) = (%n, %n) to (%n, %n) step (%n, %n) {\n  } {note}",
-        "func.func private @g() -> () attributes {mode = #gather.bounds<zero>, view = #gather.view<outer[0, 1]>}",
+        "func.func private @g() -> () attributes {mode = #gather<bounds zero>, view = #gather.view<outer[0, 1]>}",
         'func.func private @g(!gather.bytes<5, "|S5">, !gather.bytes<7, "void56">)',
     ],
 )
@@ -39,14 +48,15 @@ def test_operation_prints_as_it_is_written_and_reads_back(line):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("%r = gather.gather %t, %i axis 0 batch_dims 0 bounds error version 1", "string literal expected"),
+        ("%r = gather.gather %t, %i axis 0 batch_dims 0 bounds error version one", "Expected ':'"),
+        ("%r = gather.gather_grad %t, %i axis 0 batch_dims 0 bounds error scale 2", "Expected float literal"),
         ("%r = gather.gather %t, %i axis true batch_dims 0 bounds error", "Expected integer literal"),
         (
-            "%r = gather.gather %t, %i axis 0 batch_dims 0 bounds error : tensor<5x4xf32>, tensor<3xi64> -> i64",
-            "expected a tensor type for the result, got i64",
+            "func.func private @g() attributes {b = #gather.bounds<zero>}",
+            r"expected a bounds mode \(error, zero, .*\), as in `bounds zero` or #gather<bounds zero>",
         ),
         (
-            "func.func private @g() attributes {b = #gather.bounds<zeros>}",
+            "func.func private @g() attributes {b = #gather<bounds zeros>}",
             r"expected a bounds mode \(error, zero, clip, wrap, unchecked\), got 'zeros'; did you mean 'zero'\?",
         ),
         ("func.func private @g() attributes {v = #gather.view<batch[-1]>}", "Expected integer literal"),
@@ -78,6 +88,10 @@ def test_wrong_text_fails_at_its_place(line, message):
         (
             '%e = "gather.masked_load"(%d, %n, %n, %m) : (memref<5x4xi32>, index, index, i1) -> i64',
             "gather.masked_load: expected an element of type i32, got i64",
+        ),
+        (
+            "%r = gather.gather %t, %i axis 0 batch_dims 0 bounds error : tensor<5x4xf32>, tensor<3xi64> -> i64",
+            "expected a tensor type for the result",
         ),
         (
             "gather.gather %t, %i axis 0 batch_dims 0 bounds zero : tensor<5x4xf32>, tensor<3xi64>",

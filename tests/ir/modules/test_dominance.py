@@ -6,8 +6,7 @@ from xdsl.dialects.cf import Cf
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from gathernest.ir.modules.context import make_context
-from gathernest.ir.modules.dominance import check_dominance
+from gathernest.ir.modules.context import check_dominance, make_context
 
 
 def parse(text: str) -> ModuleOp:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ....ir.byte_comparison import first_difference
+from ....ir.element_types import first_difference
 from ....ir.errors import GathernestError
 from ....kernels.host.timing import time_interleaved
 from ....lowering.schedule.machine_model import LINE_BYTES

@@ -67,7 +67,7 @@ def test_a_kernel_that_a_replaced_pass_of_ours_made_is_not_served_without_it(cou
 
 def test_a_kernel_that_other_passes_made_is_not_served_without_them(new_counted, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setitem(registry.ROOMS, "loops", ("lower-nest-to-loops",))
+        patch.setattr(registry, "LOOP_NAMES", ("lower-nest-to-loops",))
         new_counted().load()
     assert not new_counted().load().from_cache
 

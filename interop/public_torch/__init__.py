@@ -18,14 +18,14 @@ except ImportError as error:
         "gathernest.torch needs PyTorch, which is not installed; run pip install 'gathernest[torch]'"
     ) from error
 
-from gathernest.kernels.frameworks.torch_bags import EmbeddingBag as EmbeddingBag
-from gathernest.kernels.frameworks.torch_bags import embedding_bag as embedding_bag
-from gathernest.kernels.frameworks.torch_embedding import Embedding as Embedding
-from gathernest.kernels.frameworks.torch_embedding import embedding as embedding
-from gathernest.kernels.frameworks.torch_gathers import gather as gather
-from gathernest.kernels.frameworks.torch_gathers import index_select as index_select
-from gathernest.kernels.frameworks.torch_gathers import take_along_dim as take_along_dim
-from gathernest.kernels.frameworks.torch_index_add import index_add as index_add
+from gathernest.interop.torch_functions import Embedding as Embedding
+from gathernest.interop.torch_functions import EmbeddingBag as EmbeddingBag
+from gathernest.interop.torch_functions import embedding as embedding
+from gathernest.interop.torch_functions import embedding_bag as embedding_bag
+from gathernest.interop.torch_functions import gather as gather
+from gathernest.interop.torch_functions import index_add as index_add
+from gathernest.interop.torch_functions import index_select as index_select
+from gathernest.interop.torch_functions import take_along_dim as take_along_dim
 
 __all__ = [
     "Embedding",

@@ -1,0 +1,503 @@
+"""The operators of `gathernest.torch`: a table with one row an operator, registered with `torch.library`.
+
+A row has the operator's schema, its functions of dense CPU tensors, and the sizes from which it runs in the place of
+torch's own function. The gradient of an operator is an operator, so gradients can be derived again.
+"""
+
+import cmath
+import functools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+from torch import Tensor  # pyright: ignore[reportMissingImports]
+
+from ..ir.errors import BoundsError, InvalidGatherError
+from ..ir.semantics import Bounds
+from ..kernels.gather import gather, gather_elements
+from ..kernels.gradient import gather_elements_grad, gather_grad
+from ..kernels.host.knobs import knobs
+from ..kernels.reduction.bags import make_bags, read_ends
+from ..kernels.reduction.gather_reduce import gather_reduce
+from ..kernels.reduction.largest import rows_of_largest
+from ..kernels.reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
+from ..kernels.runtime.launch import available_threads
+from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watched, outside, tensor_of, unsigned
+
+Formula = Callable[..., Any]
+_is_tracing, _is_compiling = torch._C._is_tracing, torch.compiler.is_dynamo_compiling
+_CORES = os.cpu_count() or 1
+# The element types whose sums torch rounds as gathernest does: the sums of all others are always computed here.
+_WIDE = frozenset((torch.float32, torch.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator.
+
+    Attributes:
+        schema: its name, arguments and result, as `torch.library` reads them.
+        forward: its function of dense CPU tensors.
+        fake: returns a tensor of the result's shape and dtype, of the same arguments.
+        save: `save(ctx, inputs, output)` keeps in `ctx` what `backward` reads.
+        backward: `backward(ctx, grad)` returns a gradient for each input.
+        min_elements: run `forward` only if the call gathers at least so many elements; a lower number makes small calls
+            slower than by torch's own function.
+        min_grad_elements: the same of a call with a gradient, of the gathered elements and those of the table.
+        torch_sums: the element types whose sums in the operator or its gradient torch's own function adds as exactly.
+    """
+
+    schema: str
+    forward: Formula
+    fake: Formula
+    save: Formula
+    backward: Formula
+    min_elements: int = 0
+    min_grad_elements: int = 0
+    torch_sums: frozenset[torch.dtype] = _WIDE
+
+    @property
+    def name(self) -> str:
+        return self.schema.partition("(")[0]
+
+
+def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
+    """Return whether torch's own function serves a call of plain tensors as fast, and adds its gradient as exactly.
+
+    It takes 0.5 microseconds; a call that torch must see is not small.
+
+    Args:
+        row: of the operator.
+        table: the tensor whose elements are moved.
+        index: the indices.
+        dim: the dimension whose slices the indices name; None where each element has an index.
+    """
+    if _is_compiling() or _is_tracing() or type(index) is not Tensor or type(table) not in PLAIN:
+        return False
+    elements = index.numel()
+    if dim is not None:
+        try:
+            elements *= table.numel() // (table.shape[dim] or 1)
+        except IndexError:
+            return False
+    if elements >= row.min_elements:
+        return False
+    if table.requires_grad and torch.is_grad_enabled():
+        return elements + table.numel() < row.min_grad_elements and table.dtype in row.torch_sums
+    return True
+
+
+def is_ours(row: Row, table: Any, index: Any, dim: int | None, out: Any, wants_grad: bool) -> bool:
+    """Return whether an operator runs a call that torch need not see, and not torch's own function.
+
+    Args:
+        row, table, index, dim: as for `is_small`.
+        out: the tensor for the result, or None.
+        wants_grad: whether a gradient of any tensor is wanted.
+    """
+    dtype = table.dtype
+    for tensor in (table, index):
+        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+            return False
+    if index.dtype not in INTEGERS:
+        return False
+    if out is not None:
+        is_lazy = out.is_neg() or out.is_conj()
+        if wants_grad or out.requires_grad or not out.is_cpu or out.dtype is not dtype or is_lazy:
+            return False
+    if (wants_grad or row.name == "index_add") and dtype not in row.torch_sums:
+        return True
+    elements = index.numel()
+    if dim is not None and table.dim():
+        elements *= table.numel() // (table.shape[dim] or 1)
+    return elements + table.numel() >= row.min_grad_elements if wants_grad else elements >= row.min_elements
+
+
+def run(name: str, *arguments: Any) -> Any:
+    """Run an operator: its function itself, or through torch's dispatcher where torch or a gradient must see it."""
+    tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
+    wants_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if name == "embedding_bag" and wants_grad and arguments[4] == "max":
+        return _run_largest(*arguments)
+    if _is_compiling() or wants_grad or is_watched(*tensors):
+        return OPERATORS[name](*arguments)
+    return TABLE[name].forward(*arguments)
+
+
+def _run_largest(weight: Any, index: Any, offsets: Any, factors: Any, mode: str, padding: int, scale: bool) -> Any:
+    """Return the largest elements of bags with their gradient, gathered from the rows that have them."""
+    rows = run("embedding_bag_largest", weight.detach(), index, offsets, padding)
+    is_there = rows < weight.shape[0]
+    return torch.where(is_there, run("gather", weight, 0, torch.where(is_there, rows, 0)), 0)
+
+
+def _obey_thread_limit(forward: Formula) -> Formula:
+    """Return a function that uses no more threads than `torch.get_num_threads()` says."""
+
+    @functools.wraps(forward)
+    def limited(*arguments: Any, **options: Any) -> Any:
+        threads = torch.get_num_threads()
+        if threads >= _CORES or threads >= available_threads():
+            return forward(*arguments, **options)
+        with knobs.scope(num_threads=threads):
+            return forward(*arguments, **options)
+
+    return limited
+
+
+@_obey_thread_limit
+def _select(
+    table: Any, dim: int, index: Any, padding_idx: int = -1, scale: bool = False, out: np.ndarray | None = None
+) -> Any:
+    try:
+        return tensor_of(gather(array_of(table), unsigned(index), dim, out=out), table.dtype)
+    except BoundsError:
+        raise outside(index, "index", dim, table.shape[dim]) from None
+
+
+@_obey_thread_limit
+def _select_backward(
+    grad: Any, shape: Sequence[int], dim: int, index: Any, padding_idx: int = -1, scale: bool = False
+) -> Any:
+    sums = _add_up(gather_grad, grad, unsigned(index), shape, dim)
+    if padding_idx >= 0:
+        sums.select(dim, padding_idx).zero_()
+    return sums.div_(_count_uses(index, shape[dim], sums)) if scale else sums
+
+
+def _count_uses(index: Any, size: int, like: Any) -> Any:
+    """Return how often each of `size` rows is used, as a column of the dtype of `like`; 1 for a row without a use."""
+    picks = for_torch(index).reshape(-1)
+    counts = torch.zeros(size, dtype=torch.float64, device=like.device)
+    counts = counts.index_add(0, picks, torch.ones_like(picks, dtype=torch.float64))
+    return counts.clamp_(min=1).to(like.dtype).unsqueeze(1)
+
+
+@_obey_thread_limit
+def _gather(table: Any, dim: int, index: Any, from_end: bool = False, out: np.ndarray | None = None) -> Any:
+    picks = array_of(index) if from_end else unsigned(index)
+    try:
+        return tensor_of(gather_elements(array_of(table), picks, dim, out=out), table.dtype)
+    except BoundsError:
+        name, least = ("indices", -table.shape[dim]) if from_end else ("index", 0)
+        raise outside(index, name, dim, table.shape[dim], least) from None
+
+
+@_obey_thread_limit
+def _gather_backward(grad: Any, shape: Sequence[int], dim: int, index: Any, from_end: bool = False) -> Any:
+    return _add_up(gather_elements_grad, grad, array_of(index) if from_end else unsigned(index), shape, dim)
+
+
+def _add_up(add: Formula, grad: Any, picks: np.ndarray, shape: Sequence[int], dim: int) -> Any:
+    """Return the gradient of a table; narrow floats are float32 meanwhile, of which kernels add twice as fast."""
+    if grad.dtype in NARROW:
+        return _convert(_add_up(add, _convert(grad, torch.float32), picks, shape, dim), grad.dtype)
+    array = array_of(grad)
+    if array.dtype.kind in "iu" and (grad.dtype.is_floating_point or grad.dtype.is_complex):
+        raise InvalidGatherError(f"a gradient of {grad.dtype} cannot be added up; convert the table, as by .float()")
+    return tensor_of(add(array, picks, tuple(shape), dim), grad.dtype)
+
+
+def _convert(tensor: Any, dtype: Any) -> Any:
+    """Return a copy in another dtype in memory of NumPy, whose huge pages are written in a quarter of the time."""
+    memory = np.empty(tuple(tensor.shape), f"i{dtype.itemsize}")
+    return torch.from_numpy(memory).view(dtype).copy_(tensor)
+
+
+@_obey_thread_limit
+def _index_add(table: Any, dim: int, index: Any, source: Any, alpha: Any = 1, out: np.ndarray | None = None) -> Any:
+    is_rounded = table.dtype in NARROW
+    slices = _convert(source, torch.float32) if is_rounded else source
+    is_finite = cmath.isfinite(alpha)
+    if not is_finite:  # An infinite alpha times the zero of a row without an index would be NaN.
+        slices = slices * alpha
+    try:
+        sums = tensor_of(gather_grad(array_of(slices), unsigned(index), tuple(table.shape), dim), slices.dtype)
+    except BoundsError:
+        raise outside(index, "index", dim, table.shape[dim]) from None
+    if alpha != 1 and is_finite:
+        sums.mul_(alpha)
+    sums.add_(table.detach())
+    sums = _convert(sums, table.dtype) if is_rounded else sums
+    if out is not None:
+        out[...] = array_of(sums)
+    return sums
+
+
+def _bags(index: Any, offsets: Any, padding: int, factors: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the indices and the options of a reduction as gathernest's own functions take them."""
+    options = {
+        "offsets": None if offsets is None else array_of(offsets),
+        "padding_index": None if padding < 0 else padding,
+    }
+    if factors is not None:
+        options["weights"] = array_of(factors)
+    return unsigned(index), options
+
+
+@_obey_thread_limit
+def _embedding_bag(
+    weight: Any, index: Any, offsets: Any, factors: Any, mode: Any = "sum", padding: int = -1, scale: bool = False
+) -> Any:
+    picks, options = _bags(index, offsets, padding, factors)
+    try:
+        return tensor_of(gather_reduce(array_of(weight), picks, reduce=mode, **options), weight.dtype)
+    except BoundsError:
+        raise outside(index, "input", 0, weight.shape[0]) from None
+
+
+@_obey_thread_limit
+def _bag_backward(
+    grad: Any,
+    index: Any,
+    offsets: Any,
+    factors: Any,
+    rows: int,
+    mode: Any = "sum",
+    padding: int = -1,
+    scale: bool = False,
+) -> Any:
+    picks, options = _bags(index, offsets, padding, factors)
+    sums = gather_reduce_grad(array_of(grad), picks, (rows, grad.shape[-1]), reduce=mode, **options)
+    found = tensor_of(sums, grad.dtype)
+    return found.div_(_count_uses(index, rows, found)) if scale else found
+
+
+@_obey_thread_limit
+def _factors_backward(grad: Any, weight: Any, index: Any, offsets: Any, padding: int = -1) -> Any:
+    picks, options = _bags(index, offsets, padding, None)
+    return tensor_of(gather_reduce_weights_grad(array_of(grad), array_of(weight), picks, **options), grad.dtype)
+
+
+@_obey_thread_limit
+def _rows_of_largest(weight: Any, index: Any, offsets: Any, padding: int = -1) -> Any:
+    picks, options = _bags(index, offsets, padding, None)
+    ends = read_ends(picks, options.get("offsets"), None)
+    try:
+        bags = make_bags(picks, weight.shape[0], Bounds.ERROR, options["padding_index"], ends)
+    except BoundsError:
+        raise outside(index, "input", 0, weight.shape[0]) from None
+    return torch.from_numpy(rows_of_largest(array_of(weight), bags.of_largest()))
+
+
+def _save_forward(ctx: Any, inputs: Any, output: Any) -> None:
+    table, ctx.dim, index, *ctx.rest = inputs
+    ctx.shape = table.shape
+    ctx.save_for_backward(index)
+
+
+def _save_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    _, ctx.shape, ctx.dim, index, *ctx.rest = inputs
+    ctx.save_for_backward(index)
+
+
+def _derive_by(name: str) -> Formula:
+    """Return the gradient of an operator `f(table, dim, index, *rest)` by `name(grad, shape, dim, index, *rest)`."""
+
+    def derive(ctx: Any, grad: Any) -> tuple[Any, ...]:
+        by_table = run(name, grad, ctx.shape, ctx.dim, *ctx.saved_tensors, *ctx.rest)
+        return by_table, None, None, *[None] * len(ctx.rest)
+
+    return derive
+
+
+def _derive_select_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    (index,), (padding_idx, scale) = ctx.saved_tensors, ctx.rest
+    slices = run("index_select", grad / _count_uses(index, ctx.shape[0], grad) if scale else grad, ctx.dim, index)
+    if padding_idx >= 0:
+        slices = slices.masked_fill((index == padding_idx).unsqueeze(-1), 0)
+    return slices, None, None, None, None, None
+
+
+def _derive_gather_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    return run("gather", grad, ctx.dim, *ctx.saved_tensors, *ctx.rest), None, None, None, None
+
+
+def _save_index_add(ctx: Any, inputs: Any, output: Any) -> None:
+    _, ctx.dim, index, _, ctx.alpha = inputs
+    ctx.save_for_backward(index)
+
+
+def _derive_index_add(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    by_source = None
+    if ctx.needs_input_grad[3]:
+        by_source = run("index_select", grad, ctx.dim, *ctx.saved_tensors)
+        by_source = by_source if ctx.alpha == 1 else by_source * ctx.alpha.conjugate()
+    return grad if ctx.needs_input_grad[0] else None, None, None, by_source, None
+
+
+# `sum over n of factors[n] * weight[index[n]] * grad[bag of n]` is linear in weight, grad and factors. The sums of bags
+# are its derivative by grad, and the gradients of bags those by weight and by factors: each is derived by the others.
+
+
+def _save_bags(ctx: Any, inputs: Any, output: Any) -> None:
+    weight, index, offsets, factors, *ctx.rest = inputs
+    ctx.rows = weight.shape[0]
+    ctx.save_for_backward(None if factors is None else weight, index, offsets, factors)
+
+
+def _derive_bags(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    weight, index, offsets, factors = ctx.saved_tensors
+    by_weight = by_factors = None
+    if ctx.needs_input_grad[0]:
+        by_weight = run("embedding_bag_backward", grad, index, offsets, factors, ctx.rows, *ctx.rest)
+    if ctx.needs_input_grad[3]:
+        by_factors = run("embedding_bag_weights_backward", grad, weight, index, offsets, ctx.rest[1])
+    return by_weight, None, None, by_factors, None, None, None
+
+
+def _save_bag_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, index, offsets, factors, ctx.rows, *ctx.rest = inputs
+    ctx.save_for_backward(None if factors is None else grad, index, offsets, factors)
+
+
+def _derive_bag_backward(ctx: Any, table: Any) -> tuple[Any, ...]:
+    grad, index, offsets, factors = ctx.saved_tensors
+    mode, padding_idx, scale = ctx.rest
+    table = table / _count_uses(index, ctx.rows, table) if scale else table
+    by_grad = by_factors = None
+    if ctx.needs_input_grad[0]:
+        by_grad = run("embedding_bag", table, index, offsets, factors, mode, padding_idx, False)
+    if ctx.needs_input_grad[3]:
+        by_factors = run("embedding_bag_weights_backward", grad, table, index, offsets, padding_idx)
+    return by_grad, None, None, by_factors, None, None, None, None
+
+
+def _save_weights_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.padding_idx = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _derive_weights_backward(ctx: Any, each: Any) -> tuple[Any, ...]:
+    grad, weight, index, offsets = ctx.saved_tensors
+    by_grad = by_weight = None
+    if ctx.needs_input_grad[0]:
+        by_grad = run("embedding_bag", weight, index, offsets, each, "sum", ctx.padding_idx, False)
+    if ctx.needs_input_grad[1]:
+        rest = weight.shape[0], "sum", ctx.padding_idx, False
+        by_weight = run("embedding_bag_backward", grad, index, offsets, each, *rest)
+    return by_grad, by_weight, None, None, None
+
+
+def _fake_select(table: Any, dim: int, index: Any, *_: Any) -> Any:
+    return table.new_empty((*table.shape[:dim], *index.shape, *table.shape[dim + 1 :]))
+
+
+def _fake_table(grad: Any, shape: Sequence[int], *_: Any) -> Any:
+    return grad.new_empty(tuple(shape))
+
+
+def _fake_bags(weight: Any, index: Any, offsets: Any, *_: Any) -> Any:
+    return weight.new_empty((index.shape[0] if offsets is None else offsets.shape[0], weight.shape[1]))
+
+
+_ROWS = (
+    Row(
+        "index_select(Tensor input, SymInt dim, Tensor index, SymInt padding_idx=-1, bool scale=False) -> Tensor",
+        _select,
+        _fake_select,
+        _save_forward,
+        _derive_by("index_select_backward"),
+        min_elements=1 << 19,
+        min_grad_elements=1 << 20,
+    ),
+    Row(
+        "index_select_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, SymInt padding_idx=-1, "
+        "bool scale=False) -> Tensor",
+        _select_backward,
+        _fake_table,
+        _save_backward,
+        _derive_select_backward,
+    ),
+    Row(
+        "gather(Tensor input, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
+        _gather,
+        lambda table, dim, index, *_: table.new_empty(index.shape),
+        _save_forward,
+        _derive_by("gather_backward"),
+        min_elements=1 << 16,
+        min_grad_elements=1 << 20,
+        torch_sums=_WIDE | {*NARROW, torch.complex64, torch.complex128},
+    ),
+    Row(
+        "gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
+        _gather_backward,
+        _fake_table,
+        _save_backward,
+        _derive_gather_backward,
+    ),
+    Row(
+        "index_add(Tensor input, SymInt dim, Tensor index, Tensor source, Scalar alpha=1) -> Tensor",
+        _index_add,
+        lambda table, *_: table.new_empty(table.shape),
+        _save_index_add,
+        _derive_index_add,
+        min_elements=1 << 19,
+        min_grad_elements=1 << 20,
+        torch_sums=_WIDE | {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64},
+    ),
+    Row(
+        "embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode='sum', "
+        "SymInt padding_idx=-1, bool scale=False) -> Tensor",
+        _embedding_bag,
+        _fake_bags,
+        _save_bags,
+        _derive_bags,
+        min_elements=1 << 20,
+        min_grad_elements=1 << 19,
+    ),
+    Row(
+        "embedding_bag_backward(Tensor grad, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, SymInt rows, "
+        "str mode='sum', SymInt padding_idx=-1, bool scale=False) -> Tensor",
+        _bag_backward,
+        lambda grad, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1])),
+        _save_bag_backward,
+        _derive_bag_backward,
+    ),
+    Row(
+        "embedding_bag_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor? offsets, "
+        "SymInt padding_idx=-1) -> Tensor",
+        _factors_backward,
+        lambda grad, weight, index, *_: grad.new_empty(index.shape),
+        _save_weights_backward,
+        _derive_weights_backward,
+    ),
+    Row(
+        "embedding_bag_largest(Tensor weight, Tensor indices, Tensor? offsets, SymInt padding_idx=-1) -> Tensor",
+        _rows_of_largest,
+        lambda *arguments: _fake_bags(*arguments).to(torch.int64),
+        lambda ctx, inputs, output: None,
+        lambda ctx, grad: (None,) * 4,
+        min_elements=1 << 16,
+        min_grad_elements=1 << 22,
+    ),
+)
+
+
+def _register(row: Row) -> Any:
+    """Register an operator with torch, and return it."""
+    name = row.name
+    operator = torch.library.custom_op(
+        f"gathernest::{name}", row.forward, mutates_args=(), device_types="cpu", schema=row.schema[len(name) :]
+    )
+    operator.register_fake(row.fake)
+    operator.register_autograd(row.backward, setup_context=row.save)
+    operator.register_vmap(functools.partial(_run_batch, name))
+    return getattr(torch.ops.gathernest, name).default
+
+
+def _run_batch(name: str, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
+    """Run an operator for each element of a batch, so that each result has the bytes of a call of its own."""
+    pairs = list(zip(arguments, in_dims, strict=True))
+    results = [
+        run(name, *(value.select(dim, number) if isinstance(dim, int) else value for value, dim in pairs))
+        for number in range(info.batch_size)
+    ]
+    return torch.stack(results), 0
+
+
+TABLE = {row.name: row for row in _ROWS}
+OPERATORS = {name: _register(row) for name, row in TABLE.items()}

@@ -1,0 +1,134 @@
+"""Tensors of PyTorch as arrays on the same memory and back, which calls torch must see, and checks of tensors."""
+
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+from torch import Tensor  # pyright: ignore[reportMissingImports]
+from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
+
+from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError, show
+
+# Dtypes that torch and ml_dtypes have, and NumPy has not.
+_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+_NAMES = {getattr(torch, name): name for name in _ML_DTYPES if hasattr(torch, name)}
+INTEGERS = {getattr(torch, f"{sign}int{bits}"): f"u{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_OF_NUMPY = {*INTEGERS, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
+_OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# Floats whose sums are added in float32 and rounded once.
+NARROW = (torch.float16, torch.bfloat16)
+PLAIN = (Tensor, torch.nn.Parameter)
+
+_is_legacy_batched = getattr(torch._C, "_functorch").is_legacy_batchedtensor  # noqa: B009
+_is_tracing = torch._C._is_tracing
+# A version of torch that lacks one of these functions sees every call.
+_has_dispatch_mode = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_has_function_mode = getattr(torch._C, "_is_torch_function_mode_enabled", lambda: True)
+_is_transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def is_watched(*tensors: Any) -> bool:
+    """Return whether torch must see a call: it is traced, transformed or has a mode, or a tensor is not a plain one."""
+    if _is_tracing() or _has_dispatch_mode() or _has_function_mode() or _is_transforming():
+        return True
+    if forward_ad._current_level >= 0:
+        return True
+    return any(type(tensor) not in PLAIN or _is_legacy_batched(tensor) for tensor in tensors)
+
+
+def array_of(tensor: Any) -> np.ndarray:
+    """Return a dense CPU tensor as an array on the same memory, in the dtype of ml_dtypes where NumPy has none.
+
+    An element type that neither has comes as integers of its width. Lazy conjugates and negations are computed.
+    """
+    tensor = tensor.detach()
+    if tensor._is_zerotensor():
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
+    if tensor.dtype in _OF_NUMPY:
+        return tensor.resolve_conj().resolve_neg().numpy()
+    integers = tensor.resolve_conj().view(_OF_WIDTH[tensor.element_size()]).numpy()
+    if tensor.dtype not in _NAMES:
+        return integers
+    import ml_dtypes
+
+    return integers.view(getattr(ml_dtypes, _NAMES[tensor.dtype]))
+
+
+def tensor_of(array: np.ndarray, dtype: Any) -> Any:
+    """Return an array as a tensor of a dtype on the same memory."""
+    if not array.size:  # The strides of an empty array are 0 in NumPy, and not in torch.
+        return torch.empty(array.shape, dtype=dtype)
+    if dtype in _OF_NUMPY:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
+
+
+def unsigned(index: Any) -> np.ndarray:
+    """Return indices as an array of unsigned numbers, in which a negative index is outside, as it is in torch."""
+    return array_of(index).view(INTEGERS[index.dtype])
+
+
+def for_torch(index: Any) -> Any:
+    """Return indices as torch's own functions read them, which are of int32 and int64."""
+    dtype = index.dtype
+    if dtype is torch.int64 or dtype is torch.int32 or dtype not in INTEGERS:
+        return index
+    return index.to(torch.int64)
+
+
+def check_tensor(tensor: Any, name: str, function: str) -> None:
+    """Check that an argument is a dense tensor in the memory of the CPU.
+
+    Raises:
+        InvalidGatherError: it is something else; the message has what it is, and what to pass.
+    """
+    if not isinstance(tensor, Tensor):
+        made = "torch.from_numpy" if isinstance(tensor, np.ndarray) else "torch.as_tensor"
+        raise InvalidGatherError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}; pass {made}({name})")
+    if tensor.is_nested:
+        got, fix = "a nested tensor", f"{name}.to_padded_tensor(0)"
+    elif tensor.layout is not torch.strided:
+        got, fix = f"one of layout {tensor.layout}", f"{name}.to_dense()"
+    elif tensor.is_quantized:
+        got, fix = f"a quantized one of {tensor.dtype}", f"{name}.int_repr(), its integers, or {name}.dequantize()"
+    elif not tensor.is_cpu:
+        got, fix = f"one on {tensor.device}", f"{name}.cpu()"
+    else:
+        return
+    raise InvalidGatherError(
+        f"{name} of gathernest.torch.{function} must be a dense tensor on the CPU, got {got}; pass {fix}"
+    )
+
+
+def check_index(index: Any, name: str, function: str) -> None:
+    """Check that an argument is a dense tensor of integers; raises IndexTypeError, or as `check_tensor` does."""
+    check_tensor(index, name, function)
+    if index.dtype is torch.bool:
+        raise IndexTypeError(
+            f"{name} must be a tensor of integers, got torch.bool; for a mask, pass {name}.nonzero().squeeze(1)"
+        )
+    if index.dtype not in INTEGERS:
+        what = "integers" if index.dtype.is_floating_point or index.dtype.is_complex else "integers of 8 to 64 bits"
+        raise IndexTypeError(f"{name} must be a tensor of {what}, got {index.dtype}; pass {name}.long()")
+
+
+def checked_dim(dim: Any, rank: int) -> int:
+    """Return a dimension in [0, rank), that of a scalar being 0; raises InvalidGatherError."""
+    size = max(rank, 1)
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise InvalidGatherError(f"dim must be an int, got {show(dim)}")
+    if not -size <= dim < size:
+        raise InvalidGatherError(f"dim {int(dim)} is out of range [{-size}, {size - 1}] for input of rank {rank}")
+    return int(dim) % size
+
+
+def outside(index: Any, name: str, dim: int, size: int, least: int = 0) -> BoundsError:
+    """Return the error of the first index that is outside [least, size)."""
+    places = ((index < least) | (index >= size)).nonzero()
+    at = tuple(places[0].tolist())
+    value = index[at].item()
+    hint = f"; torch's functions count no index from the end: pass {name} % {size}" if -size <= value < 0 else ""
+    return BoundsError(
+        f"index {value} at position {at} of {name} is out of range [{least}, {size - 1}] for dimension {dim} of size "
+        f"{size}{hint}"
+    )
