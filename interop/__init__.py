@@ -1,1 +1,1 @@
-"""Other people's data: PyTorch, models, arrays of other libraries by protocol, dask arrays, and files of h5py and zarr."""
+"""Other people's data: PyTorch, models, arrays of other libraries by protocol, dask, and files of h5py and zarr."""

@@ -79,8 +79,7 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
         values = torch_values(out.detach())
         if out.is_conj() or out.is_neg():
             raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
-        if not out.is_inference():
-            sys.modules["torch"].autograd.graph.increment_version(out)
+        count_change(out)
         return values
     if _library_of(out, ("xarray",)) and isinstance(getattr(out, "data", None), np.ndarray):
         return out.data
@@ -112,6 +111,12 @@ def check_open(stored: Any, name: str) -> None:
         raise InvalidGatherError(
             f"{name} is an h5py.Dataset whose file was closed; open the file, and close it after the call"
         )
+
+
+def count_change(out: Any) -> None:
+    """Tell torch that the values of a tensor change: what was saved of it for a gradient is not what it was."""
+    if not out.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(out)
 
 
 def torch_values(tensor: Any) -> np.ndarray:
