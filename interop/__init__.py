@@ -1,1 +1,1 @@
-"""Data of other libraries: tensors of PyTorch, and models of ONNX and OpenVINO."""
+"""Other people's data: PyTorch, models, arrays of other libraries by protocol, dask, and files of h5py and zarr."""

@@ -15,7 +15,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from ..kernels.interchange.libraries import count_change
+from .arrays import count_change
 from .torch_operators import TABLE, Row, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,

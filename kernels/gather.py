@@ -11,7 +11,7 @@ from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .argument_names import elsewhere, shown_without_elsewhere
-from .runtime.array_checks import READERS, index_array, is_dask_array, is_stored_array, out_array, table_array
+from .runtime.array_checks import READERS, in_memory, index_array, interop, is_lazy, out_array, table_array
 from .runtime.call_cache import CALLS, NO_KEYS, Keys
 from .runtime.dispatch import run_gather
 
@@ -40,7 +40,7 @@ def gather(
             and memory-mapped arrays are read in place; subclasses of ndarray give a plain one, masked arrays are
             rejected. Arrays of other libraries are read in place, or by rows from files of h5py and zarr; only their
             values come back. When data or indices are a dask array, nothing is read before the result, a dask array
-            too, is computed; an index outside is reported then.
+            too, is computed; of dask's indices, one outside is reported then.
         indices: (batch..., any shape), any integer dtype.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
@@ -164,7 +164,7 @@ def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: Any, keys: Keys) ->
         if found is not None:
             return found
     arrays = table_array(data), index_array(indices)
-    written = out if out is None or is_stored_array(out) else out_array(out)
+    written = out if out is None else out_array(out, keeps_stored=True)
     if arrays[1] is not indices or arrays[0] is not data or written is not out:
         found = CALLS.find(*arrays, written, *keys)
         if found is not None:
@@ -191,11 +191,11 @@ def _run_filled(
     """Run a gather that gives the value of `fill` where an index is outside."""
     from .fill import places_outside, put
 
-    if is_dask_array(data) or is_dask_array(indices):
+    if is_lazy(data) or is_lazy(indices):
         raise InvalidGatherError(
             'a fill value is for arrays in memory, got a dask array; use bounds="zero", or map_blocks over its chunks'
         )
-    if out is not None and is_stored_array(out):
+    if out is not None and not in_memory(out):
         raise InvalidGatherError(
             'a fill value is for results in memory, and out lies in a file; use bounds="zero", or write the result '
             "with out[...] = result"
@@ -228,24 +228,11 @@ def run_operator(
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
-    if is_dask_array(indices) and is_stored_array(data):
-        from dask.array import from_array
-
-        data = from_array(data)
-    if out is not None and is_stored_array(out):
-        from .chunks.into_stored import gather_into
-
-        return gather_into(operator, data, indices, bounds, out, version=version, schedule=schedule)
-    if out is not None and not isinstance(out, np.ndarray) and not is_dask_array(data) and not is_dask_array(indices):
-        rest = {"version": version, "node": node, "schedule": schedule}
-        run_operator(operator, data, indices, bounds, out_array(out), **rest)
-        return out
-    if is_stored_array(data):
-        from .chunks.stored_arrays import gather_stored
-
-        return gather_stored(operator, data, indices, bounds, out, version=version, schedule=schedule)
-    if type(data) is not np.ndarray or type(indices) is not np.ndarray:
-        from .chunks.dask_arrays import gather_dask
-
-        return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
+    if not in_memory(data, indices) or not isinstance(out, np.ndarray | None):
+        written = out if out is None else out_array(out, keeps_stored=True)
+        if in_memory(data, indices, written):
+            result = run_gather(operator, data, indices, bounds, written, version, node, schedule)
+        else:
+            result = interop("gather")(operator, data, indices, bounds, written, version=version, schedule=schedule)
+        return result if out is None else out
     return run_gather(operator, data, indices, bounds, out, version, node, schedule, tried)

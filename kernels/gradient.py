@@ -13,7 +13,7 @@ from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .argument_names import reject_others, shown_without_elsewhere
 from .host.knobs import knobs
-from .runtime.array_checks import checked_scale, index_array, is_dask_array, out_array, table_array
+from .runtime.array_checks import checked_scale, in_memory, index_array, interop, out_array, table_array
 from .runtime.call_cache import CALLS, Keys, one_object
 from .runtime.dispatch import Request, run
 
@@ -164,21 +164,14 @@ def run_gradient(
     schedule: Schedule | Pipeline | None = None,
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
-    if out is not None and not isinstance(out, np.ndarray) and not is_dask_array(grad) and not is_dask_array(indices):
+    grad, indices = table_array(grad, "grad"), index_array(indices)
+    factor, shape = checked_scale(scale), integers(data_shape, "sizes")
+    if not in_memory(grad, indices):
+        return interop("gradient")(operator, grad, indices, shape, bounds, Gradient(factor), out, version=version)
+    if not isinstance(out, np.ndarray | None):
         rest = {"version": version, "node": node, "schedule": schedule}
         run_gradient(operator, grad, indices, data_shape, bounds, scale, out_array(out), **rest)
         return out
-    grad, indices = table_array(grad, "grad"), index_array(indices)
-    factor, shape = checked_scale(scale), integers(data_shape, "sizes")
-    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
-        rest = operator, grad, indices, shape, bounds, Gradient(factor), out
-        if is_dask_array(grad) or is_dask_array(indices):
-            from .chunks.dask_gradient import gradient_dask
-
-            return gradient_dask(*rest, version=version)
-        from .chunks.stored_gradient import gradient_stored
-
-        return gradient_stored(*rest, version=version)
     keys = keys_of_gradient(operator, bounds, shape, factor, version, node, schedule)
     found = CALLS.find(grad, indices, out, *keys)
     if found is not None:

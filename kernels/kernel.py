@@ -18,7 +18,7 @@ from .gather import run_operator
 from .host.dependencies import require
 from .host.runtime import RUNTIME
 from .problems.named_problem import problem_of
-from .runtime.array_checks import check_out, data_array, index_array, is_stored_array, out_array, spec_of, table_array
+from .runtime.array_checks import check_out, data_array, in_memory, index_array, out_array, spec_of, table_array
 from .runtime.call_cache import NO_KEYS, CallTable, native_entry
 from .runtime.dispatch import Request, run
 from .runtime.plan import Plan
@@ -246,10 +246,11 @@ class _Calls:
         """Gather, and remember the call."""
         arrays = table_array(data), index_array(indices)
         check_served(self.problem, *arrays)
-        if type(arrays[0]) is not np.ndarray or type(arrays[1]) is not np.ndarray or is_stored_array(out):
+        written = out if isinstance(out, np.ndarray | None) else out_array(out, keeps_stored=True)
+        if not in_memory(*arrays) or not isinstance(written, np.ndarray | None):
             return self._call_in_chunks(*arrays, out)
-        if out is not None and not isinstance(out, np.ndarray):
-            self.call(*arrays, out_array(out))
+        if out is not None and written is not out:
+            self.call(*arrays, written)
             return out
         found = self.table.find(*arrays, out, *NO_KEYS)  # the builtin finds no lists
         if found is not None:

@@ -14,7 +14,7 @@ from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
 from .gather import run_operator
 from .gradient import run_gradient
-from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array, table_array
+from .runtime.array_checks import checked_scale, data_array, index_array, is_lazy, table_array
 
 VERSION = "labview.GatherND"
 
@@ -118,7 +118,7 @@ def gather_nd(
             raise InvalidGatherError(f"training must be True or False, got {show(training)}")
         coefficient = checked_scale(lda_coeff, "lda_coeff")
         array, index_values = data_array(data), index_array(indices)
-        if training and (is_dask_array(array) or is_dask_array(index_values)):
+        if training and (is_lazy(array) or is_lazy(index_values)):
             raise InvalidGatherError(
                 "a layer in training mode keeps its indices for the backward pass, which is of arrays in memory, and "
                 "got a dask array; compute data and indices first, or pass training=False"

@@ -1,12 +1,14 @@
 """`take` and `take_along_axis`: gathers by the names, defaults and rules of NumPy and JAX."""
 
+import functools
+import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean, show
+from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, did_you_mean, show
 from ..ir.positions import first_where
 from ..ir.problem import check_addresses
 from ..ir.semantics import BoundsMode, integer_argument, normalize_axis
@@ -22,8 +24,36 @@ _BOUNDS: dict[str, BoundsMode] = {"raise": "error", "wrap": "wrap", "clip": "cli
 _MODES = (*_BOUNDS, "fill")
 # What `bounds` of `gather` is here.
 _MODES_OF_BOUNDS = {"error": "raise", "zero": "fill", "unchecked": "raise", "drop": "fill"}
+# What messages of `gather` say of its arguments, and what these functions say of theirs.
+_OWN_WORDS = {
+    r"bounds='zero', 'clip' or 'wrap'": "mode='clip', 'wrap' or 'fill'",
+    r"bounds='zero' to get zeros": "mode='fill' to get a value",
+    r"bounds='error'": "mode='raise'",
+    r"bounds='(clip|wrap)'": r"mode='\1'",
+}
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
+def _in_own_words(name: str) -> Callable[[_Function], _Function]:
+    """Return a decorator whose function's errors name its own arguments: `mode=`, and `name` in the place of data."""
+
+    def decorated(function: Any) -> Any:
+        @functools.wraps(function)
+        def called(*arguments: Any, **options: Any) -> Any:
+            try:
+                return function(*arguments, **options)
+            except GathernestError as error:
+                text = re.sub(r"\bdata\b", name, str(error))
+                for pattern, words in _OWN_WORDS.items():
+                    text = re.sub(pattern, words, text)
+                raise type(error)(text) from None
+
+        return called
+
+    return decorated
+
+
+@_in_own_words("a")
 @shown_without_elsewhere
 def take(
     a: ArrayLike,
@@ -75,6 +105,7 @@ def take(
     return gather(array, _positions(indices, size, mode, negative_indices), axis, bounds=bounds, out=out)
 
 
+@_in_own_words("arr")
 @shown_without_elsewhere
 def take_along_axis(
     arr: ArrayLike,

@@ -18,7 +18,7 @@ from .host.machine import machine_model, sharing_threads
 from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
 from .problems.named_problem import problem_of
-from .runtime.array_checks import data_array, index_array, is_dask_array
+from .runtime.array_checks import data_array, index_array, is_lazy
 from .tuned_schedules.confirmation import Confirmation
 from .tuned_schedules.records import (
     Record,
@@ -67,7 +67,7 @@ def tune(
         BoundsError: an index is not valid.
     """
     for name, array in (("data", data), ("indices", indices)):
-        if is_dask_array(array):
+        if is_lazy(array):
             raise InvalidGatherError(
                 f"{name} is a dask array, and tuning times arrays in memory; pass one of its blocks"
             )

@@ -14,7 +14,7 @@ from ...ir.positions import NOWHERE, first_outside, resolve
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
 from ..gather import gather, run_operator
-from ..runtime.array_checks import index_array, is_stored_array
+from ..runtime.array_checks import index_array
 from ..runtime.prepare import bounds_error
 from .widened import with_weights
 
@@ -265,18 +265,13 @@ def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndar
 
 
 def read_bags(data: Any, bags: Bags) -> tuple[np.ndarray, Bags]:
-    """Return the rows of a stored array, or of one in foreign byte order, that bags have, and the bags of these rows.
+    """Return the rows of an array in foreign byte order that bags have, and the bags of these rows.
 
     Each row is read once, and is in the byte order of this machine.
     """
     used = np.unique(bags.positions[bags.positions < bags.size])
     positions = np.where(bags.positions < bags.size, np.searchsorted(used, bags.positions), len(used))
-    if is_stored_array(data):
-        from ..chunks.stored_arrays import read_rows
-
-        rows = read_rows(data, used)
-    else:
-        rows = gather(data, used)
+    rows = gather(data, used)
     return rows.astype(rows.dtype.newbyteorder("="), copy=False), replace(bags, positions=positions, size=len(used))
 
 

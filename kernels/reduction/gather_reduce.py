@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
 from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import run_operator
-from ..runtime.array_checks import check_out, is_dask_array, is_stored_array, out_array
+from ..runtime.array_checks import check_out, in_memory, interop, out_array
 from .bags import LARGEST, average_bags, make_bags, plain_operator, read_bags, read_ends, reduce_bags, sum_bags
-from .operands import Reduction, check_chunked, check_reduction, native, read_arrays, read_factors
+from .operands import Reduction, check_reduction, read_arrays, read_factors
 from .widened import deliver
 
 
@@ -73,20 +73,15 @@ def gather_reduce(
     check_reduction(reduce, data.dtype if scale is None else np.dtype(np.float32))
     check_gather_reduce(data.shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
-    if is_dask_array(data) or is_dask_array(indices):
-        from ..chunks.stored_results import delivered
-        from .dask_bags import reduce_dask
-
-        check_chunked(reduce, data.dtype, weights, scale, bias)
-        rows = data.astype(native(data.dtype), copy=False)
-        made = reduce_dask(rows, indices, ends, reduce, padding_index, mode)
-        return delivered(made.astype(data.dtype), out)
+    if not in_memory(data, indices):
+        options = {"reduce": reduce, "weights": weights, "scale": scale, "bias": bias, "padding_index": padding_index}
+        return interop("reduce")(data, indices, ends, out, bounds=mode, **options)
     factors = read_factors(weights, scale, bias, (data, indices.shape, reduce))
     dtype = factors.result_dtype(data.dtype)
     shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
     written = None if out is None else out_array(out)
     check_out(written, shape, dtype)
-    is_read = is_stored_array(data) or not data.dtype.isnative
+    is_read = not data.dtype.isnative
     is_plain = not is_read and ends is None and padding_index is None and factors.are_none
     operator = plain_operator(reduce, dtype, mode)
     if is_plain and operator is not None:

@@ -12,7 +12,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError, did_you_mean, show
 from ...ir.operator_spec import GatherReduce
 from ...ir.semantics import Bounds, Shape, check_gather_reduce
-from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, summation_dtype, table_array
+from ..runtime.array_checks import data_array, index_array, summation_dtype, table_array
 from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, WEIGHTED_MEAN, Bags
 
 Reduction = Literal["sum", "mean", "max"]
@@ -217,15 +217,6 @@ def _finite(name: str) -> Iterator[None]:
         ) from None
 
 
-def check_chunked(reduce: str, dtype: np.dtype, *factors: ArrayLike | None) -> None:
-    """Check that dask arrays can be reduced so; raises InvalidGatherError."""
-    what = {"a weight, a scale or a bias": any(factor is not None for factor in factors)}
-    what |= {'reduce="max"': reduce == "max", str(dtype): dtype.itemsize == 2 and dtype.kind not in "iu"}
-    for name, is_given in what.items():
-        if is_given:
-            raise InvalidGatherError(f"{name} is of arrays in memory, got a dask array; compute data and indices first")
-
-
 def native(dtype: np.dtype) -> np.dtype:
     """Return a dtype in the byte order of this machine, in which elements are added."""
     return dtype if dtype.isnative else dtype.newbyteorder("=")
@@ -234,14 +225,6 @@ def native(dtype: np.dtype) -> np.dtype:
 def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return data, or grad, and indices, each in memory or of dask, whose elements a kernel adds."""
     array, places = table_array(source, name) if name == "data" else data_array(source, name), index_array(indices)
-    if is_stored_array(array) and is_dask_array(places):
-        from dask.array import from_array
-
-        array = from_array(array)
-    if is_dask_array(array) or is_dask_array(places):
-        from ..chunks.blocks import check_dask_arrays
-
-        check_dask_arrays(**{name: array, "indices": places})
     dtype = array.dtype
     is_numpys = dtype.type.__module__ == "numpy"  # float8_e5m2 has the kind of a float
     is_summed = dtype.kind in "iufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8)

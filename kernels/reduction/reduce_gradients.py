@@ -13,10 +13,10 @@ from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
 from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import gather
 from ..gradient import gather_elements_grad, gather_grad
-from ..runtime.array_checks import check_out, data_array, is_dask_array, out_array
+from ..runtime.array_checks import check_out, data_array, in_memory, interop, out_array
 from .bags import OPERATOR, divided, divisors, make_bags, read_ends, sum_bags
 from .largest import BLOCK_ELEMENTS, rows_of_largest
-from .operands import Reduction, check_chunked, check_reduction, native, read_arrays, read_factors
+from .operands import Reduction, check_reduction, native, read_arrays, read_factors
 from .widened import deliver
 
 
@@ -62,14 +62,9 @@ def gather_reduce_grad(
     check_gather_reduce(shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
     _check_grad(grad, indices, ends, shape)
-    if is_dask_array(grad) or is_dask_array(indices):
-        from ..chunks.stored_results import delivered
-        from .dask_bags import reduce_dask_grad
-
-        check_chunked(reduce, dtype, weights)
-        rows = grad.astype(native(dtype), copy=False)
-        made = reduce_dask_grad(rows, indices, shape, ends, reduce, padding_index, mode)
-        return delivered(made.astype(dtype), out)
+    if not in_memory(grad, indices):
+        options = {"reduce": reduce, "weights": weights, "padding_index": padding_index}
+        return interop("reduce")(grad, indices, ends, out, bounds=mode, data_shape=shape, **options)
     written = None if out is None else out_array(out)
     check_out(written, shape, dtype)
     grad = grad if dtype.isnative else grad.astype(native(dtype))
@@ -122,11 +117,11 @@ def gather_reduce_weights_grad(
     mode = parse_bounds(bounds)
     check_gather_reduce(data.shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
-    if not all(type(array) is np.ndarray for array in (grad, data, indices)):
+    if not in_memory(grad, data, indices):
         raise InvalidGatherError(
             "the gradient of weights is of arrays in memory; compute or read data, indices and grad first"
         )
-    if data.dtype != grad.dtype or grad.dtype.kind in "iuc":
+    if native(data.dtype) != native(grad.dtype) or grad.dtype.kind in "iuc":
         raise InvalidGatherError(f"data and grad must be floats of one dtype, got {data.dtype} and {grad.dtype}")
     _check_grad(grad, indices, ends, data.shape)
     bags = make_bags(indices, data.shape[0], mode, padding_index, ends)

@@ -1,5 +1,7 @@
 """Checks of a call's arrays, before anything runs."""
 
+import functools
+import importlib
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -17,44 +19,42 @@ READERS: dict[type, Callable[[Any], np.ndarray]] = {np.ndarray: np.asarray}
 _MAX_DIMS = 64  # of an array of NumPy, and so of lists in lists
 
 
-def is_dask_array(array: Any) -> bool:
-    """Return whether an array is one of dask's, without importing dask."""
-    return _is_one_of("dask.array", "Array", array)
+# Functions of `interop`, which imports this floor, for arrays that are no ndarrays: they are loaded at need.
+_INTEROP = {
+    "array": "arrays.as_array",
+    "out": "arrays.as_out",
+    "gather": "chunks.gather",
+    "gradient": "chunks.gradient",
+    "reduce": "chunks.reduce",
+}
 
 
-def _is_one_of(module: str, name: str, array: Any) -> bool:
-    """Return whether an array is of a class of another library, without importing it."""
-    imported = sys.modules.get(module)
-    return imported is not None and isinstance(array, getattr(imported, name, ()))
+@functools.cache
+def interop(name: str) -> Callable[..., Any]:
+    """Return a function of the package's `interop`, by its name in `_INTEROP`."""
+    module, function = _INTEROP[name].split(".")
+    return getattr(importlib.import_module(f"{__name__.partition('.kernels.')[0]}.interop.{module}"), function)
 
 
-def is_stored_array(array: Any) -> bool:
-    """Return whether an array lies in a file or a store of h5py's or zarr's, without importing them."""
-    return _is_one_of("h5py", "Dataset", array) or _is_one_of("zarr", "Array", array)
+def in_memory(*arrays: Any) -> bool:
+    """Return whether arrays that the door let in are ndarrays; others are dask's, or lie in files."""
+    return all(type(array) is np.ndarray for array in arrays)
 
 
-def reject_closed(stored: Any, name: str) -> None:
-    """Raise InvalidGatherError for a stored array whose file was closed."""
-    if _is_one_of("h5py", "Dataset", stored) and not stored:
-        raise InvalidGatherError(
-            f"{name} is an h5py.Dataset whose file was closed; open the file, and close it after the call"
-        )
+def is_lazy(array: Any) -> bool:
+    """Return whether an array is computed later, as dask's are."""
+    return hasattr(type(array), "__dask_graph__")
 
 
 def table_array(data: ArrayLike, name: str = "data") -> np.ndarray:
     """Return data as `data_array` does, but that an array of h5py's or zarr's stays one; an empty one is rejected."""
-    if type(data) is np.ndarray or type(data) in READERS or not is_stored_array(data):
-        return data_array(data, name)
-    reject_closed(data, name)
-    if data.shape is None:  # type: ignore[union-attr]
-        raise InvalidGatherError(f"{name} is an empty h5py.Dataset without a shape; pass one with elements")
-    return data  # type: ignore[return-value]
+    return data if type(data) is np.ndarray else data_array(data, name, keeps_stored=True)
 
 
-def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
+def data_array(data: ArrayLike, name: str = "data", *, keeps_stored: bool = False) -> np.ndarray:
     """Return data as an ndarray; subclasses come out as plain ones, and a dask array stays one.
 
-    Arrays of other libraries are read in place where they share their memory; see `interchange`.
+    Arrays of other libraries are read in place where they share their memory; see `interop.arrays`.
 
     Raises:
         InvalidGatherError: it is a masked array, whose mask would be lost, lists of different lengths, or no array that
@@ -68,21 +68,16 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
             return reader(data)
         except (TypeError, RuntimeError, ValueError):  # the long way says why, or finds another
             pass
-    if is_dask_array(data):
-        return data  # type: ignore[return-value]
     reject_masked(data, name)
     if isinstance(data, np.ndarray | list | tuple | int | float):
         try:
             return np.asarray(data)
         except ValueError as error:
             raise InvalidGatherError(f"{name} does not make an array: {error}") from None
-    from ..interchange.foreign import foreign_array
-
-    reject_closed(data, name)
-    array, reader = foreign_array(data, name)
+    array, reader = interop("array")(data, name, keeps_stored)
     if reader is not None:
         READERS[type(data)] = reader
-    return array if type(array) is np.ndarray else data_array(array, name)
+    return np.asarray(array) if isinstance(array, np.ndarray) else array
 
 
 def reject_masked(data: Any, name: str) -> None:
@@ -103,17 +98,13 @@ def reject_masked(data: Any, name: str) -> None:
         rows = [item for row in rows if row and isinstance(row[0], list | tuple) for item in row]
 
 
-def out_array(out: Any) -> np.ndarray:
-    """Return an ndarray on the memory of `out`, which may be an array of another library.
+def out_array(out: Any, *, keeps_stored: bool = False) -> np.ndarray:
+    """Return an ndarray on the memory of `out`, which may be an array of another library; or a stored one itself.
 
     Raises:
         InvalidGatherError: it has no memory that can be shared, or may not be written to.
     """
-    if isinstance(out, np.ndarray):
-        return out
-    from ..interchange.foreign import foreign_out
-
-    return foreign_out(out)
+    return out if isinstance(out, np.ndarray) else interop("out")(out, keeps_stored)
 
 
 def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
@@ -142,8 +133,9 @@ def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
 
 def spec_of(array: Any) -> ArraySpec:
     """Return the spec of an array; one of dask or in a file, which is not read for that, counts as contiguous."""
-    is_apart = is_dask_array(array) or is_stored_array(array)
-    return ArraySpec(tuple(array.shape), np.dtype(array.dtype)) if is_apart else ArraySpec.of(array)
+    if not hasattr(array, "chunks"):
+        return ArraySpec.of(array)
+    return ArraySpec(tuple(array.shape), np.dtype(array.dtype))
 
 
 def index_spec(indices: Any) -> ArraySpec:

@@ -209,3 +209,22 @@ def test_shapes_that_do_not_broadcast_are_rejected():
         gn.take_along_axis(np.zeros((3, 4)), np.zeros(4, int), 1)
     with pytest.raises(gn.InvalidGatherError, match="must have one dimension where axis is None"):
         gn.take_along_axis(np.zeros((3, 4)), np.zeros((2, 4), int), None)
+
+
+OWN_WORDS = {
+    r"index 5 at position \(0,\) of indices is out of .*; use mode='clip', 'wrap' or 'fill' to allow it$":
+        lambda: gn.take([1, 2], [5]),
+    "^axis 0 of a has size 0, .* with mode='raise'; pass no indices, or mode='fill' to get a value$":
+        lambda: gn.take(np.zeros(0), [1]),
+    "^axis 0 of arr has size 0, .* with mode='clip'; pass": lambda: gn.take_along_axis(np.zeros(0), [1], mode="clip"),
+    r"^axis 3 is out of range \[-1, 0\] for a of rank 1$": lambda: gn.take([1, 2], [0], axis=3),
+    r"^a is a set, which is no sequence; pass list\(a\), or": lambda: gn.take({1, 2}, [0]),
+    r"^arr is a set, which is no sequence; pass list\(arr\), or": lambda: gn.take_along_axis({1, 2}, [0]),
+    "^a of dtype int64 cannot hold the fill value 'x'": lambda: gn.take(np.arange(2), [9], mode="fill", fill_value="x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", OWN_WORDS)
+def test_errors_name_the_arguments_of_the_function_that_was_called(message):
+    with pytest.raises(gn.GathernestError, match=message):
+        OWN_WORDS[message]()

@@ -1,0 +1,411 @@
+"""Arguments that are no ndarray: `as_array` reads them, `as_out` gives their memory to write to.
+
+Protocols (DLPack, buffers, `__array_interface__`, `__array__`) say where the memory is; a library's own rule is asked
+first, for what it has besides: other dtypes, nulls, labels, traced, lazy and sparse arrays. Only values are read. A
+dask array stays one, and so does what lies in a file of h5py or zarr where the caller can read its rows. Nothing here
+imports a library: its module is there when one of its arrays is.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Set, ValuesView
+from typing import Any
+
+import numpy as np
+
+from ..ir.array_spec import ArraySpec
+from ..ir.errors import GathernestError, InvalidGatherError
+from ..ir.problem import check_addresses
+
+Read = Callable[[Any], np.ndarray]
+# An array, and a function that reads others of exactly this type in less time; it may fail, and then this way decides.
+Found = tuple[Any, Read | None]
+
+_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+# Where DLPack says that memory lies; the CPU can read 1, 3 and 11.
+_DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA", 14: "oneAPI"}
+_MEMORY = ("__array_interface__", "__array_struct__", "__buffer__")
+
+
+def as_array(given: Any, name: str, keeps_stored: bool = False) -> Found:
+    """Return an argument as an ndarray, on the same memory where it can be; or a dask or stored array as it is.
+
+    Args:
+        given: no ndarray.
+        name: of the argument, for messages.
+        keeps_stored: whether an array in a file stays there; otherwise it is read whole.
+
+    Returns:
+        The array, and a function that reads later arguments of this type in less time, if there is one.
+
+    Raises:
+        InvalidGatherError: it has no values (traced, lazy), not those of an array (sparse, ragged, null), or its memory
+            is out of the CPU's reach. The message says what to pass.
+    """
+    library = _library_of(given, {"h5py", "zarr", *_LIBRARIES})
+    try:
+        if library in ("h5py", "zarr"):
+            return _stored(given, name, keeps_stored), None
+        if library is not None:
+            return _LIBRARIES[library](given, name)
+        array = _read(given, name)
+    except (GathernestError, MemoryError):
+        raise
+    except Exception as error:  # of whatever library it is
+        way = f"pass an array of numbers that NumPy has, such as numpy.asarray({name})"
+        raise _rejected(given, name, f"which does not make an array: {error}", way) from None
+    if name == "data" and array.shape == () and not isinstance(given, np.generic | complex):
+        raise InvalidGatherError(
+            f"data is a {_type_name(given)}, which NumPy takes for one value; pass an array, or a list of values"
+        )
+    return array, None
+
+
+def as_out(out: Any, keeps_stored: bool = False) -> Any:
+    """Return an ndarray on the memory of `out`, which is no ndarray and will be written to; or a stored array itself.
+
+    Torch is told so before it is: a gradient that needs the old values is an error then, also where the call fails.
+
+    Raises:
+        InvalidGatherError: it has no memory that can be shared, or may not be written to.
+    """
+    if keeps_stored and is_stored(out):
+        return out
+    library = _library_of(out, _UNWRITTEN)
+    if library is not None:
+        raise InvalidGatherError(f"out cannot be a {_type_name(out)}: {_UNWRITTEN[library]}")
+    if _library_of(out, ("torch",)) == "torch":
+        _torch(out, "out")
+        values = torch_values(out.detach())
+        if out.is_conj() or out.is_neg():
+            raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
+        count_change(out)
+        return values
+    if _library_of(out, ("xarray",)) and isinstance(getattr(out, "data", None), np.ndarray):
+        return out.data
+    _check_device(out, "out")
+    try:
+        if _has_memory(out):
+            return np.asarray(out, copy=False)
+        if hasattr(out, "__dlpack__"):
+            return np.from_dlpack(out, copy=False)
+    except Exception as error:
+        raise InvalidGatherError(f"out is a {_type_name(out)} whose memory cannot be shared: {error}") from None
+    raise InvalidGatherError(
+        f"out must be an ndarray, got {type(out).__name__}; an array that shares its memory by DLPack, "
+        "__array_interface__ or a buffer works, too"
+    )
+
+
+def is_stored(array: Any) -> bool:
+    """Return whether an array lies in a file or a store of h5py's or zarr's, without importing them."""
+    for module, kind in (("h5py", "Dataset"), ("zarr", "Array")):
+        if isinstance(array, getattr(sys.modules.get(module), kind, ())):
+            return True
+    return False
+
+
+def check_open(stored: Any, name: str) -> None:
+    """Raise InvalidGatherError for a stored array whose file was closed."""
+    if type(stored).__module__.startswith("h5py") and not stored:
+        raise InvalidGatherError(
+            f"{name} is an h5py.Dataset whose file was closed; open the file, and close it after the call"
+        )
+
+
+def count_change(out: Any) -> None:
+    """Tell torch that the values of a tensor change: what was saved of it for a gradient is not what it was."""
+    if not out.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(out)
+
+
+def torch_values(tensor: Any) -> np.ndarray:
+    """Return a dense CPU tensor as an array on the same memory, in a dtype of ml_dtypes where NumPy has none.
+
+    Lazy conjugates and negations are computed.
+    """
+    torch = sys.modules["torch"]
+    for name in _ML_DTYPES:
+        if tensor.dtype is getattr(torch, name, None):
+            import ml_dtypes
+
+            words = torch.uint8 if tensor.element_size() == 1 else torch.int16
+            return tensor.view(words).numpy().view(getattr(ml_dtypes, name))
+    return tensor.resolve_conj().resolve_neg().numpy()
+
+
+def _library_of(given: Any, known: Any) -> str | None:
+    """Return the library, one of `known`, that an object's class or one of its bases is of; None of another."""
+    for kind in type(given).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root in known and root in sys.modules:
+            return root
+    return None
+
+
+def _type_name(given: Any) -> str:
+    """Return the name of an object's type as its users write it: `torch.Tensor`, not where the library defines it."""
+    kind = type(given)
+    root = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if root == "builtins" else f"{root}.{kind.__qualname__}"
+
+
+def _rejected(given: Any, name: str, what: str, way_out: str) -> InvalidGatherError:
+    """Return the error of an argument: its type, what is wrong with it, and what works."""
+    return InvalidGatherError(f"{name} is a {_type_name(given)}, {what}; {way_out}")
+
+
+def _read(given: Any, name: str) -> np.ndarray:
+    """Return an object as an ndarray by the protocols that it has, on the same memory where one gives it."""
+    _check_device(given, name)
+    is_no_sequence = isinstance(given, Iterator | Set | ValuesView)
+    if is_no_sequence and name != "indices":
+        raise _rejected(given, name, "which is no sequence", f"pass list({name}), or numpy.fromiter({name}, dtype)")
+    if hasattr(given, "__dlpack__") and not hasattr(given, "__array__") and not _has_memory(given):
+        return np.from_dlpack(given)
+    return np.asarray(given)
+
+
+def _check_device(given: Any, name: str) -> None:
+    """Check that an array lies in memory that the CPU can read; raises InvalidGatherError, which names the device."""
+    try:
+        kind = int(type(given).__dlpack_device__(given)[0])
+    except Exception:  # one without DLPack, or without memory, whose own rule says more
+        return
+    if kind in _DEVICES:
+        raise _rejected(given, name, f"in the memory of a {_DEVICES[kind]} device", "copy it to the CPU first")
+
+
+def _has_memory(given: Any) -> bool:
+    if isinstance(given, np.generic):
+        return False
+    if any(hasattr(given, protocol) for protocol in _MEMORY):
+        return True
+    try:
+        memoryview(given).release()
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
+def _torch(given: Any, name: str) -> Found:
+    torch = sys.modules["torch"]
+    if not isinstance(given, torch.Tensor):
+        return _read(given, name), None
+    kinds = {kind.__name__ for kind in type(given).__mro__}
+    if kinds & {"FakeTensor", "FunctionalTensor"} or given.device.type == "meta":
+        way = "call the functions of gathernest.torch, which torch.compile traces, or pass a tensor with elements"
+        raise _rejected(given, name, "which has no values while a call is traced", way)
+    is_gradient_lost = given.requires_grad and torch.is_grad_enabled()
+    for is_so, what, way in (
+        (given.device.type != "cpu", f"on the device {given.device}", f"{name}.cpu(), or call torch's own function"),
+        (given.layout is not torch.strided, f"of the layout {given.layout}", f"{name}.to_dense()"),
+        (given.is_nested, "whose rows differ in length", f"{name}.to_padded_tensor(0)"),
+        (given.is_quantized, "of quantized elements", f"{name}.int_repr() or {name}.dequantize()"),
+        (is_gradient_lost, "which requires a gradient, and it would be lost", ""),
+    ):
+        if is_so:
+            way = f"pass {way}" if way else f"call gathernest.torch for a gradient, or pass {name}.detach()"
+            raise _rejected(given, name, what, way)
+    try:
+        array = torch_values(given.detach())
+    except RuntimeError as error:  # a transform such as torch.vmap has wrapped it
+        way = "call gathernest outside of torch.func's transforms, or gathernest.torch inside"
+        raise _rejected(given, name, f"which has no memory of its own ({error})", way) from None
+    return array, torch.Tensor.numpy if type(given) is torch.Tensor else None
+
+
+def _jax(given: Any, name: str) -> Found:
+    core = sys.modules.get("jax.core")
+    if core is not None and isinstance(given, core.Tracer):
+        way = "call gathernest outside jax.jit, vmap and grad, or inside by jax.pure_callback"
+        raise _rejected(given, name, "which has no values while jax traces a function", way)
+    devices: Any = getattr(given, "devices", set)
+    for device in devices():
+        if device.platform != "cpu":
+            way = f'pass jax.device_put({name}, jax.devices("cpu")[0])'
+            raise _rejected(given, name, f"on the device {device}", way)
+    is_on_cpu = type(given).__name__ == "ArrayImpl" and sys.modules["jax"].default_backend() == "cpu"
+    return _read(given, name), np.asarray if is_on_cpu else None
+
+
+def _tensorflow(given: Any, name: str) -> Found:
+    tf = sys.modules["tensorflow"]
+    if isinstance(given, tf.RaggedTensor):
+        way = f"pass {name}.to_tensor(), which pads them, or {name}.flat_values"
+        raise _rejected(given, name, "whose rows differ in length", way)
+    if isinstance(given, tf.SparseTensor | tf.IndexedSlices):
+        way = f"pass tf.sparse.to_dense({name}) or tf.convert_to_tensor({name})"
+        raise _rejected(given, name, "which is sparse", way)
+    if isinstance(given, tf.Variable):
+        given = given.value()  # the same memory; its __array__ copies
+    if not isinstance(given, tf.Tensor):
+        raise _rejected(given, name, "which is no tensor", f"pass its values, such as numpy.stack(list({name}))")
+    if not hasattr(given, "numpy"):
+        way = "call gathernest outside tf.function, or inside it by tf.numpy_function"
+        raise _rejected(given, name, "which has no values while TensorFlow traces a function", way)
+    if not given.device.endswith(("CPU:0", "")) and "CPU" not in given.device:
+        way = f'pass tf.identity({name}) under tf.device("CPU")'
+        raise _rejected(given, name, f"on the device {given.device}", way)
+    is_on_cpu = type(given).__name__ == "EagerTensor" and not tf.config.list_physical_devices("GPU")
+    return _read(given, name), np.asarray if is_on_cpu else None
+
+
+def _has_nulls(given: Any, name: str, calls: str) -> InvalidGatherError:
+    return _rejected(given, name, "with nulls, which an array of values cannot have", f"pass {name}.{calls}")
+
+
+def _check_columns(given: Any, name: str, way: str) -> None:
+    """Check that the columns of a frame have one dtype; raises InvalidGatherError."""
+    kinds = list(dict.fromkeys(map(str, given.dtypes)))
+    if len(kinds) > 1:
+        what = f"whose columns differ in dtype ({', '.join(kinds)})"
+        raise _rejected(given, name, what, f"pass one column, or {name}{way}")
+
+
+def _pandas(given: Any, name: str) -> Found:
+    columns = [given]
+    if isinstance(given, sys.modules["pandas"].DataFrame):
+        _check_columns(given, name, "[columns].to_numpy(dtype)")
+        columns = [given.iloc[:, place] for place in range(given.shape[1])]
+    for column in columns:
+        if not isinstance(getattr(column, "dtype", None), np.dtype | None) and column.isna().any():
+            raise _has_nulls(given, name, f"fillna(value), or {name}.to_numpy(dtype, na_value=value)")
+    return _read(given, name), None
+
+
+def _polars(given: Any, name: str) -> Found:
+    polars = sys.modules["polars"]
+    if isinstance(given, polars.LazyFrame):
+        raise _rejected(given, name, "which has no values yet", f"pass {name}.collect()")
+    if not isinstance(given, polars.Series | polars.DataFrame):
+        raise _rejected(given, name, "which has no values", "pass a column or a frame")
+    count = given.null_count()
+    if (count if isinstance(count, int) else sum(count.row(0))) > 0:
+        raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_nulls()")
+    if isinstance(given, polars.DataFrame):
+        _check_columns(given, name, ".select(columns).to_numpy()")
+    dtypes = given.dtypes if isinstance(given, polars.DataFrame) else [given.dtype]
+    wide = next((str(dtype) for dtype in dtypes if str(dtype) in ("Int128", "UInt128")), None)
+    if wide is not None:
+        raise _rejected(given, name, f"of {wide}, which NumPy has not", f"pass {name}.cast(polars.Int64)")
+    if isinstance(given, polars.Series) and isinstance(given.dtype, polars.Array):
+        return _pyarrow(given.to_arrow(), name) if "pyarrow" in sys.modules else (given.to_numpy(), None)
+    return given.to_numpy(), None
+
+
+def _pyarrow(given: Any, name: str) -> Found:
+    pyarrow = sys.modules["pyarrow"]
+    if hasattr(given, "column_names"):
+        way = f"pass one column, {name}[{(given.column_names or ['name'])[0]!r}]"
+        raise _rejected(given, name, "whose columns are arrays of their own", way)
+    if getattr(given, "null_count", 0):
+        raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_null()")
+    if isinstance(given, pyarrow.ChunkedArray):
+        given = given.chunk(0) if given.num_chunks == 1 else given.combine_chunks()
+    if isinstance(given, pyarrow.FixedShapeTensorArray):
+        return given.to_numpy_ndarray(), None
+    if isinstance(given, pyarrow.FixedSizeListArray):  # the vector columns of Parquet
+        values, _ = _pyarrow(given.flatten(), name)
+        return values.reshape(len(given), given.type.list_size, *values.shape[1:]), None
+    return _read(given, name), None
+
+
+def _xarray(given: Any, name: str) -> Found:
+    if hasattr(given, "data_vars"):
+        example = next(iter(given.data_vars), "name")
+        raise _rejected(given, name, "of several arrays", f"pass one of them, {name}[{example!r}]")
+    return (given.data, None) if isinstance(given.data, np.ndarray) else as_array(given.data, name)
+
+
+def _scipy(given: Any, name: str) -> Found:
+    if not hasattr(given, "toarray") and not hasattr(given, "todense"):
+        return _read(given, name), None
+    densify = "toarray" if hasattr(given, "toarray") else "todense"
+    rows = ", or take rows by data[indices]" if name == "data" else ""
+    raise _rejected(given, name, "which is sparse", f"pass {name}.{densify}(){rows}")
+
+
+def _awkward(given: Any, name: str) -> Found:
+    way = (
+        f"pass awkward.to_numpy(awkward.pad_none({name}, length, clip=True)) with its nulls filled, or awkward.flatten"
+    )
+    try:
+        return sys.modules["awkward"].to_numpy(given, allow_missing=False), None
+    except ValueError:
+        raise _rejected(given, name, "whose rows differ in length or are null", way) from None
+
+
+def _dask(given: Any, name: str) -> Found:
+    array = getattr(sys.modules.get("dask.array"), "Array", ())
+    if isinstance(given, array):
+        if given.__class__.__module__ != "dask.array.core":
+            raise InvalidGatherError(
+                "gathers of dask arrays do not work with dask's option 'array.query-planning', which is on; set it to "
+                "False before dask.array is imported"
+            )
+        if any(math.isnan(size) for size in given.shape):
+            raise InvalidGatherError(
+                f"{name} has chunks of unknown size, its shape is {given.shape}; find their sizes with "
+                f"{name}.compute_chunk_sizes()"
+            )
+        if isinstance(given._meta, np.ma.MaskedArray):
+            raise InvalidGatherError(
+                f"{name} has masked chunks, and their masks would be lost; pass dask.array.ma.filled({name}, value)"
+            )
+        if not isinstance(given._meta, np.ndarray):
+            raise InvalidGatherError(
+                f"{name} has chunks of {type(given._meta).__name__}, and gathers need ndarrays; convert them with "
+                f"{name}.map_blocks(numpy.asarray)"
+            )
+        return given, None
+    way = f"pass {name}.compute()"
+    if type(given).__name__.startswith("Delayed"):  # has every attribute
+        way = f"pass dask.array.from_delayed({name}, shape, dtype), whose gathers stay lazy"
+    elif hasattr(given, "to_dask_array"):
+        way = f"pass {name}.to_dask_array(lengths=True), whose gathers stay lazy"
+    elif not hasattr(given, "__dask_graph__"):
+        return _read(given, name), None
+    raise _rejected(given, name, "which is no array yet", way)
+
+
+def _stored(given: Any, name: str, is_kept: bool) -> Any:
+    check_open(given, name)
+    if not hasattr(given, "dtype"):
+        raise _rejected(given, name, "which is no array", "pass one of its arrays")
+    if given.shape is None:
+        raise InvalidGatherError(f"{name} is an empty h5py.Dataset without a shape; pass one with elements")
+    if is_kept:
+        return given
+    shape, dtype = tuple(given.shape), np.dtype(given.dtype)
+    check_addresses(f"{name} of {ArraySpec(shape, dtype)}", shape, dtype)
+    return given[...]
+
+
+_LIBRARIES: dict[str, Callable[[Any, str], Found]] = {
+    "torch": _torch,
+    "jax": _jax,
+    "jaxlib": _jax,
+    "tensorflow": _tensorflow,
+    "pandas": _pandas,
+    "polars": _polars,
+    "pyarrow": _pyarrow,
+    "xarray": _xarray,
+    "scipy": _scipy,
+    "sparse": _scipy,
+    "awkward": _awkward,
+    "dask": _dask,
+}
+_NEVER_CHANGE = "jax's arrays never change; leave out away, and pass the result to jax.numpy.asarray"
+# Libraries whose arrays cannot be written in place, with what works.
+_UNWRITTEN = {
+    "dask": "it has no memory; leave out away, which gives a dask array, or pass a zarr.Array or an h5py.Dataset",
+    "jax": _NEVER_CHANGE,
+    "jaxlib": _NEVER_CHANGE,
+    "tensorflow": "TensorFlow's tensors never change; leave out away, and pass the result to tf.convert_to_tensor",
+    "pandas": "its values are read-only; leave out away, and assign the result",
+    "polars": "its values are read-only; leave out away, and make a new one of the result",
+    "pyarrow": "its values are read-only; leave out away, and pass the result to pyarrow.array",
+    "h5py": "it lies in a file; leave out away, and write the result with out[...] = result",
+    "zarr": "it lies in a store; leave out away, and write the result with out[...] = result",
+}

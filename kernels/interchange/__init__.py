@@ -1,1 +1,0 @@
-"""Arrays of other libraries as ndarrays on the same memory, without importing those libraries."""

@@ -1,0 +1,496 @@
+"""Arrays of other libraries: read and written in place by protocols, and one error where they cannot be."""
+
+import array
+import ctypes
+import decimal
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.runtime.array_checks import data_array, index_array, out_array
+from gathernest.tools.bench import peers
+
+DATA, INDICES = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([2, 0])
+EXPECTED = [[4, 5], [0, 1]]
+VALUES = np.arange(4.0)
+
+
+def library(name: str):
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def rejected(message: str):
+    return pytest.raises(gn.InvalidGatherError, match=message)
+
+
+@pytest.fixture(scope="module")
+def tf():
+    """TensorFlow with one thread: it takes another number at its first use only."""
+    module = library("tensorflow")
+    peers.load("tensorflow").start(1)
+    return module
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return library("torch")
+
+
+@pytest.fixture(scope="module")
+def jax():
+    return library("jax")
+
+
+class Interface:
+    """An array that has `__array_interface__` alone."""
+
+    def __init__(self, values: np.ndarray):
+        self._values = values
+        self.__array_interface__ = values.__array_interface__
+
+
+class Dlpack:
+    """An array that has DLPack alone, on a device of one's choice."""
+
+    def __init__(self, values: np.ndarray, device: int = 1):
+        self._values, self._device = values, device
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device, 0
+
+
+class Converted:
+    """An array that NumPy must convert, and that is not written in place so."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(3.0)
+
+
+WAYS = {"__array_interface__": Interface, "DLPack": Dlpack, "buffer": memoryview}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_data_and_indices_are_read_in_place(way):
+    values, indices = np.arange(6.0).reshape(3, 2), np.array([2, 0])
+    assert np.shares_memory(data_array(WAYS[way](values)), values)
+    assert np.shares_memory(index_array(WAYS[way](indices)), indices)
+    assert gn.gather(WAYS[way](values), WAYS[way](indices)).tolist() == [[4, 5], [0, 1]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_result_goes_into_the_memory_of_out_which_is_returned(way):
+    values, result = np.arange(6.0).reshape(3, 2), np.zeros((1, 2))
+    out = WAYS[way](result)
+    for row in (1, 2, 0):
+        assert gn.gather(values, [row], out=out) is out
+        assert result.tolist() == [values[row].tolist()]
+    assert gn.take(values, [1], 0, out) is out and result.tolist() == [[2, 3]]
+    assert gn.ops["onnx.Gather-13"](values, [2], out=out) is out and result.tolist() == [[4, 5]]
+    assert gn.gather_grad(np.ones((1, 2)), [0], (1, 2), out=out) is out and result.tolist() == [[1, 1]]
+    kernel = gn.compile("gather", values, np.array([0]))
+    assert kernel(values, np.array([2]), out=out) is out and result.tolist() == [[4, 5]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
+@pytest.mark.parametrize("lengths", [None, [2]])
+def test_sums_of_bags_go_into_the_memory_of_out_which_is_returned(way, reduce, lengths):
+    values, result, table = np.arange(6.0).reshape(3, 2), np.zeros((1, 2)), np.ones((3, 2))
+    out, indices = WAYS[way](result), [2, 0] if lengths else [[2, 0]]
+    assert gn.gather_reduce(values, indices, lengths=lengths, reduce=reduce, out=out) is out
+    assert result.tolist() == gn.gather_reduce(values, indices, lengths=lengths, reduce=reduce).tolist()
+    out, options = WAYS[way](table), {"lengths": lengths, "reduce": reduce}
+    options |= {"data": values} if reduce == "max" else {}
+    assert gn.gather_reduce_grad(result, indices, (3, 2), out=out, **options) is out
+    assert table.tolist() == gn.gather_reduce_grad(result, indices, (3, 2), **options).tolist()
+    assert table[1].tolist() == [0, 0]
+
+
+def test_arrays_of_the_standard_library_work():
+    out = array.array("d", [0, 0])
+    assert gn.gather(array.array("d", [5, 6, 7]), array.array("q", [2, 0]), out=out) is out
+    assert out.tolist() == [7, 5]
+    assert gn.gather((ctypes.c_int * 3)(5, 6, 7), range(2)).tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (Converted(), "out must be an ndarray, got Converted; an array that shares its memory by DLPack, "),
+        ([0.0, 0.0], "out must be an ndarray, got list"),
+        (b"0123456789abcdef", "out is a bytes whose memory cannot be shared"),
+        (Dlpack(np.zeros(2), 2), r"out is a .*Dlpack, in the memory of a CUDA device; copy it to the CPU"),
+        (memoryview(b"0123456789abcdef").cast("d"), "out must be writeable, got a read-only array; pass a copy"),
+        (Dlpack(np.zeros(3)), r"out must have shape \(2,\), got \(3,\)"),
+    ],
+    ids=["__array__", "list", "bytes", "cuda", "read-only", "shape"],
+)
+def test_out_that_cannot_be_written_in_place_is_rejected(out, message):
+    with pytest.raises(gn.InvalidGatherError, match=message):
+        gn.gather(np.arange(3.0), [1, 2], out=out)
+
+
+@pytest.mark.parametrize(("number", "device"), [(2, "CUDA"), (10, "ROCm"), (8, "Metal")])
+def test_an_array_on_another_device_is_rejected_by_the_device(number, device):
+    with pytest.raises(gn.InvalidGatherError, match=f"in the memory of a {device} device; copy it to the CPU first"):
+        gn.gather(Dlpack(np.arange(3.0), number), [0])
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ((row for row in [1, 2]), "generator"),
+        (map(int, "12"), "map"),
+        ({1, 2}, "set"),
+        ({1: 2}.values(), "dict_values"),
+    ],
+)
+def test_what_is_no_sequence_is_rejected_by_its_type(data, kind):
+    with pytest.raises(gn.InvalidGatherError, match=f"data is a {kind}, which is no sequence; pass list.data., or"):
+        gn.gather(data, [0])
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError])
+def test_an_array_that_fails_to_convert_says_why(kind):
+    class Broken:
+        def __array__(self, dtype=None, copy=None):
+            raise kind("the file is closed")
+
+    for name, arguments in (("data", (Broken(), [0])), ("indices", ([0], Broken()))):
+        with rejected(f"{name} is a .*Broken, which does not make an array: '?the file is closed'?; pass an arra"):
+            gn.gather(*arguments)
+
+
+class Huge:
+    """An array that says to have more bytes than there are addresses."""
+
+    shape, dtype, ndim = (2**62, 8), np.dtype("f8"), 2
+
+    def __array__(self, dtype=None, copy=None):
+        return np.broadcast_to(np.float64(1), self.shape)
+
+
+def test_sizes_beyond_all_addresses_are_rejected():
+    many = np.broadcast_to(np.int8(0), (2**61,))
+    for call in (
+        lambda: gn.gather(Huge(), [0]),
+        lambda: gn.gather(np.zeros(3), many),
+        lambda: gn.take(np.zeros(3), many),
+        lambda: gn.take_along_axis(np.zeros((1, 3)), many[:, None], 1),
+        lambda: gn.gather_elements(np.zeros(3), many),
+        lambda: gn.gather_grad(np.ones((1, 2)), [0], (2**62, 2)),
+        lambda: gn.gather_reduce(np.zeros((3, 4)), many[:, None]),
+    ):
+        with pytest.raises(gn.GathernestError, match=r"2\*\*63 bytes or more|too large|too big"):
+            call()
+
+
+def test_pandas_values_are_gathered_without_a_copy_and_nulls_rejected():
+    pandas = library("pandas")
+    series = pandas.Series(VALUES, index=list("abcd"), name="values")
+    assert np.shares_memory(data_array(series), series.array.to_numpy())
+    found = gn.gather(series, pandas.Index([3, 1]))
+    assert type(found) is np.ndarray and found.tolist() == [3, 1]
+    assert gn.gather(pandas.DataFrame({"a": [1, 2], "b": [3, 4]}), [1]).tolist() == [[2, 4]]
+    assert gn.gather(series.astype("Int64"), [2]).dtype == np.int64
+    with rejected("data is a pandas.Series, with nulls, which an array of values cannot have; pass data.fillna"):
+        gn.gather(pandas.Series([1, None], dtype="Int64"), [0])
+    with rejected(r"indices is a pandas.Series, with nulls"):
+        gn.gather(VALUES, pandas.Series([1, None], dtype="Int64"))
+    with rejected(r"data is a pandas.DataFrame, whose columns differ in dtype \(int64, float64\); pass one column, or"):
+        gn.gather(pandas.DataFrame({"a": [1], "b": [1.5]}), [0])
+    with rejected("out cannot be a pandas.Series: its values are read-only; leave out away, and assign the result"):
+        gn.gather(VALUES, [0, 1], out=pandas.Series([0.0, 0.0]))
+
+
+def test_polars_values_are_gathered_and_nulls_rejected():
+    polars = library("polars")
+    assert gn.gather(polars.Series(VALUES), polars.Series([3, 1])).tolist() == [3, 1]
+    assert gn.gather(polars.DataFrame({"a": [1, 2], "b": [3, 4]}), [1]).tolist() == [[2, 4]]
+    with rejected(r"data is a polars.Series, with nulls, .*; pass data.fill_null\(value\), or data.drop_nulls\(\)"):
+        gn.gather(polars.Series([1, None]), [0])
+    with rejected(r"data is a polars.DataFrame, whose columns differ in dtype \(Int64, Float64\)"):
+        gn.gather(polars.DataFrame({"a": [1], "b": [1.5]}), [0])
+    with rejected(r"data is a polars.LazyFrame, which has no values yet; pass data.collect\(\)"):
+        gn.gather(polars.DataFrame({"a": [1]}).lazy(), [0])
+
+
+def test_what_has_no_values_yet_is_rejected():
+    polars, frames, pandas = library("polars"), library("dask.dataframe"), library("pandas")
+    with rejected("data is a polars.Expr, which has no values; pass a column or a frame"):
+        gn.gather(polars.col("a"), [0])
+    with rejected(r"data is a dask.DataFrame, which is no array yet; pass data.to_dask_array\(lengths=True\), whose"):
+        gn.gather(frames.from_pandas(pandas.DataFrame({"a": [1]}), npartitions=1), [0])
+
+
+def test_what_dask_computes_later_is_rejected():
+    dask, array, bag = library("dask"), library("dask.array"), library("dask.bag")
+    with rejected(
+        r"data is a dask.DelayedLeaf, which is no array yet; pass dask.array.from_delayed\(data, shape, dtype\)"
+    ):
+        gn.gather(dask.delayed(VALUES), [0])
+    with rejected(r"data is a dask.Bag, which is no array yet; pass data.compute\(\)$"):
+        gn.gather(bag.from_sequence([1, 2]), [0])
+    with rejected(
+        "out cannot be a dask.Array: it has no memory; leave out away, which gives a dask array, or pass a z"
+    ):
+        gn.gather(VALUES, [0], out=array.zeros(1))
+
+
+def test_pyarrow_values_are_gathered_without_a_copy_and_nulls_rejected():
+    pyarrow = library("pyarrow")
+    array = pyarrow.array(VALUES)
+    assert data_array(array).ctypes.data == array.buffers()[1].address
+    assert data_array(pyarrow.chunked_array([array])).ctypes.data == array.buffers()[1].address
+    assert gn.gather(array, pyarrow.array([3, 1])).tolist() == [3, 1]
+    assert gn.gather(pyarrow.chunked_array([[1, 2], [3]]), [2, 0]).tolist() == [3, 1]
+    with rejected(r"data is a pyarrow.Int64Array, with nulls, .*; pass data.fill_null\(value\), or data.drop_null\(\)"):
+        gn.gather(pyarrow.array([1, None]), [0])
+    with rejected(
+        r"data is a pyarrow.RecordBatch, whose columns are arrays of their own; pass one column, data\['a'\]"
+    ):
+        gn.gather(pyarrow.record_batch({"a": [1]}), [0])
+    with rejected(r"data is a pyarrow.Table, whose columns are arrays of their own; pass one column, data\['a'\]"):
+        gn.gather(pyarrow.table({"a": [1]}), [0])
+
+
+def test_vector_columns_of_arrow_are_matrices():
+    pyarrow = library("pyarrow")
+    wanted = np.arange(12.0).reshape(6, 2)
+    column = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(wanted.ravel()), 2)
+    cube = pyarrow.FixedSizeListArray.from_arrays(column, 3)
+    values = column.flatten()
+    assert data_array(column).ctypes.data == values.buffers()[1].address
+    for given in (column, column[2:], pyarrow.chunked_array([column[:1], column[1:]]), pyarrow.chunked_array([column])):
+        rows = wanted[len(wanted) - len(given) :]
+        assert gn.gather(given, [3, -1]).tolist() == rows[[3, -1]].tolist()
+        assert gn.gather_reduce(given, [[0, 2]]).tolist() == [(rows[0] + rows[2]).tolist()]
+    assert gn.gather(cube, [1]).tolist() == wanted.reshape(2, 3, 2)[1:].tolist()
+    assert gn.gather(pyarrow.FixedShapeTensorArray.from_numpy_ndarray(wanted), [5]).tolist() == wanted[5:].tolist()
+    assert data_array(pyarrow.chunked_array([], column.type)).shape == (0, 2)
+    for nulls in ([[1, 2], None], [[1, None], [3, 4]]):
+        given = pyarrow.array(nulls, pyarrow.list_(pyarrow.float32(), 2))
+        with rejected("with nulls, which an array of values cannot have; pass data.fill_null"):
+            gn.gather(given, [0])
+
+
+def test_what_numpy_has_no_dtype_for_is_rejected_with_the_line_that_works():
+    polars = library("polars")
+    wide = polars.Series([1, 2], dtype=polars.Int128)
+    with rejected(r"^data is a polars.Series, of Int128, which NumPy has not; pass data.cast\(polars.Int64\)$"):
+        gn.gather(wide, [0])
+    with rejected("^indices is a polars.Series, of Int128"):
+        gn.gather([1, 2], wide)
+    with rejected("^data is a polars.DataFrame, of UInt128"):
+        gn.gather(polars.DataFrame({"a": wide.cast(polars.UInt128)}), [0])
+    assert gn.gather(polars.Series([[1, 2], [3, 4]], dtype=polars.Array(polars.Int64, 2)), [1]).tolist() == [[3, 4]]
+    for column in (polars.Series([decimal.Decimal("1.5")]), np.array([decimal.Decimal("1.5")])):
+        with rejected("data must be float16 to float64, .* got object; convert it, for instance with data.astype"):
+            gn.gather_reduce(column, [[0]])
+
+
+def test_bags_of_foreign_byte_order_are_those_of_native_rows():
+    rows, weights = np.arange(6.0).reshape(3, 2), np.array([[0.5, 2.0]])
+    for dtype in (">f8", ">f4", ">f2", ">i4", ">c8"):
+        data, native = rows.astype(dtype), rows.astype(np.dtype(dtype).newbyteorder("="))
+        kinds = ["sum"] + ["mean"] * (dtype != ">i4") + ["max"] * (dtype != ">c8")
+        for options in [{"reduce": reduce} for reduce in kinds] + [{"weights": weights}] * (dtype[1] == "f"):
+            found, wanted = (gn.gather_reduce(array, [[0, 2]], **options) for array in (data, native))
+            assert found.dtype == data.dtype and found.tolist() == wanted.tolist()
+        grad = gn.gather_reduce_grad(data[:1], [[0, 2]], (3, 2))
+        assert grad.dtype == data.dtype and grad.tolist() == [[0, 1], [0, 0], [0, 1]]
+    assert gn.gather_reduce_weights_grad(rows[:1].astype(">f8"), rows, [[0, 2]]).tolist() == [[1, 5]]
+
+
+def test_xarray_values_are_gathered_without_a_copy_and_written():
+    xarray = library("xarray")
+    array = xarray.DataArray(VALUES, dims="x", coords={"x": list("abcd")})
+    assert np.shares_memory(data_array(array), VALUES)
+    found = gn.gather(array, xarray.DataArray([3, 1], dims="y"))
+    assert type(found) is np.ndarray and found.tolist() == [3, 1]
+    out = xarray.zeros_like(array[:2])
+    assert gn.gather(array, [2, 0], out=out) is out and out.values.tolist() == [2, 0]
+    with rejected(r"data is a xarray.Dataset, of several arrays; pass one of them, data\['a'\]"):
+        gn.gather(xarray.Dataset({"a": array}), [0])
+
+
+def test_xarray_over_dask_stays_lazy():
+    xarray, dask = library("xarray"), library("dask.array")
+
+    def read(block):
+        raise AssertionError("a block was computed")
+
+    lazy = xarray.DataArray(dask.zeros((8, 2), chunks=4).map_blocks(read, dtype=float, meta=np.empty((0, 0))))
+    found = gn.gather(lazy, [5, 1])
+    assert isinstance(found, dask.Array) and found.shape == (2, 2)
+    array = dask.from_array(np.arange(8.0), chunks=4)
+    assert gn.gather(xarray.DataArray(array), [5, 1]).compute().tolist() == [5, 1]
+    assert gn.take(xarray.DataArray(array), [5, 1]).compute().tolist() == [5, 1]
+
+
+def test_sparse_and_ragged_arrays_are_rejected_with_a_way_out():
+    sparse = library("scipy.sparse")
+    for matrix in (sparse.csr_array(np.eye(3)), sparse.coo_matrix(np.eye(3))):
+        name = type(matrix).__name__
+        with rejected(
+            rf"data is a scipy.{name}, which is sparse; pass data.toarray\(\), or take rows by data\[indices"
+        ):
+            gn.gather(matrix, [0])
+    awkward = library("awkward")
+    assert gn.gather(awkward.Array([[1, 2], [3, 4]]), [1]).tolist() == [[3, 4]]
+    with rejected("data is a awkward.Array, whose rows differ in length or are null; pass awkward.to_numpy"):
+        gn.gather(awkward.Array([[1], [2, 3]]), [0])
+
+
+def test_rows_of_a_list_that_differ_in_length_are_rejected_with_a_way_out():
+    with rejected("data does not make an array: .*inhomogeneous"):
+        gn.gather([[1], [2, 3]], [0])
+
+
+def test_torch_tensors_are_read_and_written_in_place(torch):
+    data, indices, out = torch.tensor(DATA), torch.tensor(INDICES), torch.zeros(2, 2)
+    assert data_array(data).ctypes.data == data.data_ptr()
+    assert index_array(indices).ctypes.data == indices.data_ptr()
+    for _ in range(3):
+        assert gn.gather(data, indices, out=out) is out
+        assert out.tolist() == EXPECTED == gn.gather(data, indices).tolist()
+        out.zero_()
+    assert gn.gather(data.t(), indices, 1).tolist() == np.array(EXPECTED).T.tolist()
+
+
+CHANGES = {
+    "gather": lambda data, indices, out: gn.gather(data, indices, out=out),
+    "gather_grad": lambda data, indices, out: gn.gather_grad(data[:2], indices, (2, 2), bounds="zero", out=out),
+    "gather_reduce": lambda data, indices, out: gn.gather_reduce(data, indices.reshape(2, 1), out=out),
+    "kernel": lambda data, indices, out: gn.compile("gather", DATA, INDICES)(data, indices, out=out),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_gradient_that_needs_the_old_values_of_out_is_an_error(torch, name):
+    out, weights = torch.full((2, 2), 2.0), torch.ones(2, 2, requires_grad=True)
+    product = (weights * out).sum()
+    CHANGES[name](torch.tensor(DATA), torch.tensor(INDICES), out)
+    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+        product.backward()
+    with torch.inference_mode():
+        CHANGES[name](torch.tensor(DATA), torch.tensor(INDICES), torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_narrow_floats_of_torch_are_those_of_ml_dtypes(torch, name):
+    data = torch.tensor(DATA).to(getattr(torch, name))
+    out = torch.zeros(2, 2, dtype=data.dtype)
+    assert data_array(data).dtype.name == name and data_array(data).ctypes.data == data.data_ptr()
+    gn.gather(data, INDICES, out=out)
+    assert out.float().tolist() == data[INDICES].float().tolist()
+
+
+def test_torch_tensors_that_have_no_values_here_are_rejected(torch):
+    with rejected(r"data is a torch.Tensor, on the device meta|which has no values while a call is traced; call the"):
+        gn.gather(torch.zeros(3, device="meta"), [0])
+    with rejected(r"data is a torch.Tensor, of the layout torch.sparse_coo; pass data.to_dense\(\)"):
+        gn.gather(torch.eye(3).to_sparse(), [0])
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    with rejected(r"data is a torch.Parameter, which requires a gradient, and it would be lost; call gathernest.torch"):
+        gn.gather(parameter, [0])
+    with torch.no_grad():
+        assert gn.gather(parameter, [0]).tolist() == [0]
+    with rejected("out is a torch.Tensor, which requires a gradient"):
+        gn.gather(DATA[0], [0], out=torch.zeros(1, requires_grad=True))
+    with rejected("rows differ in length; pass data.to_padded_tensor"):
+        gn.gather(torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.strided), [0])
+    with rejected(r"which has no memory of its own .*; call gathernest outside of torch.func's transforms, or"):
+        torch.vmap(lambda row: gn.gather(row, [0]))(torch.eye(3))
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(torch.zeros(3))
+        with rejected("data is a torch.FakeTensor, which has no values while a call is traced; call the functions"):
+            gn.gather(fake, [0])
+
+
+def test_lazy_conjugates_of_torch_are_computed_and_not_written(torch):
+    data = torch.tensor([1 + 2j, 3 - 1j])
+    assert gn.gather(data.conj(), [0]).tolist() == [1 - 2j]
+    with rejected("lazy conjugate"):
+        gn.gather(np.zeros(2, np.complex64), [0, 1], out=data.conj())
+
+
+def test_jax_arrays_are_read_in_place_and_never_written(jax):
+    data, indices = jax.numpy.asarray(DATA), jax.numpy.asarray(INDICES)
+    for _ in range(2):
+        assert data_array(data).ctypes.data == data.unsafe_buffer_pointer()
+        assert index_array(indices).ctypes.data == indices.unsafe_buffer_pointer()
+    assert gn.gather(data, indices).tolist() == EXPECTED
+    assert gn.gather(data.astype("bfloat16"), indices).dtype.name == "bfloat16"
+    with rejected(
+        "out cannot be a jaxlib.*: jax's arrays never change; leave out away, and pass the result to jax.nump"
+    ):
+        gn.gather(data, indices, out=jax.numpy.zeros((2, 2)))
+
+
+def test_values_that_jax_traces_are_rejected_by_name(jax):
+    message = (
+        "is a jax.DynamicJaxprTracer, which has no values while .*; call gathernest outside jax.jit, vmap and grad"
+    )
+    with rejected(f"data {message}"):
+        jax.jit(lambda data: gn.gather(data, [0]))(DATA)
+    with rejected(f"indices {message}"):
+        jax.jit(lambda indices: gn.gather(DATA, indices))(INDICES)
+
+    def in_a_callback(indices):
+        shape = jax.ShapeDtypeStruct((2, 2), np.float32)
+        return jax.pure_callback(lambda indices: gn.gather(DATA, indices), shape, indices)
+
+    assert jax.jit(in_a_callback)(INDICES).tolist() == EXPECTED
+
+
+def test_tensorflow_tensors_are_read_in_place_and_never_written(tf):
+    data, indices = tf.constant(DATA), tf.constant(INDICES)
+    for _ in range(2):
+        assert np.shares_memory(data_array(data), np.asarray(data))
+        assert np.shares_memory(index_array(indices), np.asarray(indices))
+    variable = tf.Variable(DATA)
+    assert np.shares_memory(data_array(variable), np.asarray(variable.value()))
+    assert gn.gather(data, indices).tolist() == gn.gather(variable, indices).tolist() == EXPECTED
+    assert gn.gather(tf.cast(data, tf.bfloat16), indices).dtype.name == "bfloat16"
+    with rejected("out cannot be a tensorflow.EagerTensor: TensorFlow's tensors never change; leave out away"):
+        gn.gather(data, indices, out=tf.zeros((2, 2)))
+
+
+def test_tensorflow_tensors_without_values_are_rejected_by_name(tf):
+    with rejected(
+        "data is a tensorflow.SymbolicTensor, which has no values while TensorFlow traces a function; call g"
+    ):
+        tf.function(lambda data: gn.gather(data, [0]), autograph=False)(tf.constant(DATA))
+    with rejected(r"data is a tensorflow.RaggedTensor, whose rows differ in length; pass data.to_tensor\(\)"):
+        gn.gather(tf.ragged.constant([[1], [2, 3]]), [0])
+    with rejected("data is a tensorflow._RangeDataset, which is no tensor; pass its values, such as numpy.stack"):
+        gn.gather(tf.data.Dataset.range(3), [0])
+    with rejected("data is a tensorflow.SparseTensor, which is sparse; pass tf.sparse.to_dense"):
+        gn.gather(tf.sparse.from_dense([[1, 0]]), [0])
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "tf"])
+def test_an_array_seen_before_is_found_by_the_fast_call(library, request, monkeypatch):
+    from gathernest.kernels import gather
+
+    module = request.getfixturevalue(library)
+    make = {"torch": "tensor", "tf": "constant"}.get(library)
+    convert = module.numpy.asarray if make is None else getattr(module, make)
+    data, indices = convert(DATA), convert(INDICES)
+    for _ in range(3):
+        gn.gather(data, indices)
+    monkeypatch.setattr(gather, "run_operator", None)
+    assert gn.gather(data, indices).tolist() == EXPECTED
+
+
+def test_out_of_torch_is_written_by_gradients_too(torch):
+    out = torch.ones(3)
+    assert gn.gather_grad(np.ones(2, np.float32), [1, 1], (3,), out=out) is out
+    assert out.tolist() == [0, 2, 0] and out_array(out).ctypes.data == out.data_ptr()
