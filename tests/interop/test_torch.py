@@ -1,5 +1,8 @@
 """The functions of `gathernest.torch` give what NumPy gives, small ones by torch and large ones by gathernest."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -428,3 +431,12 @@ def test_no_rows_and_no_indices_give_zeros():
     for mode in ("sum", "mean", "max"):
         found = gnt.embedding_bag(none, weight, torch.zeros(3, dtype=torch.int64), mode=mode)
         assert torch.equal(found, torch.zeros(3, 4))
+
+
+def test_first_example_of_the_page_prints_its_shapes(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text()
+    example = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert example is not None
+    exec(example[1], {})
+    printed = capsys.readouterr().out.strip()
+    assert printed.startswith("torch.Size") and f"# {printed}" in example[1]
