@@ -24,8 +24,8 @@ PARTS = 12
 
 
 def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
-    monkeypatch.setenv("GATHERNEST_MACHINE", "zen4")
-    monkeypatch.setenv("GATHERNEST_NUM_THREADS", str(entry["threads"]))
+    machine = replace(BUILT_IN["zen4"], threads=entry["threads"])  # a setting cannot have more threads than this machine
+    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
     problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
     problem = problem.into(problem.result) if entry.get("given") else problem
     return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))

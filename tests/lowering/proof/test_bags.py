@@ -127,7 +127,7 @@ WRONG_REDUCTIONS = [
     ("max of integers", LOOPS, "arith.maxsi", "arith.minsi", "elements are not combined as arith.maxsi"),
     ("float16", NEST, "%nothing = arith.constant 0.0", "%nothing = arith.constant 1.0", "writes a number to out"),
     ("weighted", NEST, "accumulate %weighted,", "accumulate %element,", "not combined as arith.mulf, added"),
-    ("weighted", NEST, "%indices[%i_1, %k, %c1_3]", "%indices[%i_1, %c0_2, %c1_3]", ELSEWHERE),
+    ("weighted", NEST, "%indices[%i_1, %k, %c1_2]", "%indices[%i_1, %c0_2, %c1_2]", ELSEWHERE),
     ("weighted", NEST, " if %valid", "", "an index adds where it should not, or not where it should"),
     ("quantised", NEST, "arith.mulf %wide, %weight", "arith.mulf %wide, %bias", ELSEWHERE),
     ("quantised", NEST, "arith.uitofp", "arith.sitofp", "elements are not combined as arith.uitofp to f32"),
