@@ -393,7 +393,7 @@ def load(
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
     is_path, is_bytes = isinstance(source, str | os.PathLike), isinstance(source, bytes | bytearray | memoryview)
     if (is_path and Path(source).suffix == ".xml") or _is_a(source, "openvino", "Model"):
-        from .openvino import open_openvino
+        from .openvino_runtime import open_openvino
 
         return Model(*open_openvino(source, limits))
     if is_bytes and bytes(source[:64]).lstrip()[:1] == b"<":

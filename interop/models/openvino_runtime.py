@@ -129,7 +129,7 @@ class OpenVinoModel:
 
     def _part(self, given: Sequence[str], taken: Sequence[str], *, as_shapes: bool = False) -> Any:
         """Return the model of some values, or of their shapes, from others; from all inputs where none are given."""
-        from openvino import opset8
+        from openvino import opset8  # pyright: ignore[reportMissingImports]
 
         model = self._model.clone()
         nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
@@ -389,7 +389,7 @@ def _predict_bag_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
 def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     """Return an OpenVINO model in OpenVINO, and its name; raises as `load` does."""
     require("openvino")
-    import openvino
+    import openvino  # pyright: ignore[reportMissingImports]
 
     if not isinstance(source, str | os.PathLike):
         return OpenVinoModel(openvino, source.clone(), source), source.get_friendly_name()
