@@ -30,6 +30,12 @@ class FileLimits:
     max_tensor_bytes: int = DEFAULT_MAX_BYTES
     max_total_bytes: int = DEFAULT_MAX_BYTES
 
+    def __post_init__(self) -> None:
+        for name in ("max_file_bytes", "max_tensor_bytes", "max_total_bytes"):
+            limit = getattr(self, name)
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+                raise ModelError(f"{name}={limit!r} is no number of bytes; pass an integer from 0, such as 2**31")
+
     def check_tensor(self, what: str, shape: Sequence[int], dtype: np.dtype) -> int:
         """Return the bytes of a tensor; raises ModelError where sizes are no sizes, or over the limit."""
         if any(size < 0 or size >= 2**63 for size in shape):
