@@ -125,7 +125,8 @@ class Model:
         """Run the model on arrays in the order of its inputs, and on others by name; see `run`."""
         if len(arrays) > len(self.inputs):
             raise ModelError(
-                f"the model has {len(self.inputs)} inputs, {', '.join(self.inputs) or 'none'}; got {len(arrays)}"
+                f"the model has {len(self.inputs)} input{'s' * (len(self.inputs) != 1)}, "
+                f"{', '.join(self.inputs) or 'none'}; got {len(arrays)}"
             )
         placed = dict(zip(self.inputs, arrays, strict=False))
         for name in inputs:
@@ -165,6 +166,8 @@ class Model:
         Args:
             size: of dimensions whose sizes are known only when the model runs, and of bags of different lengths.
         """
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
+            raise ModelError(f"size={size!r} is no size of a dimension; it is an integer from 0 to 2**31 - 1")
         found: dict[str, Problem] = {}
         for gather in self.runtime.gathers:
             try:
@@ -237,12 +240,30 @@ class Model:
         return {name: self._as_value(name, value) for name, value in inputs.items()}
 
     def _as_value(self, name: str, value: Any) -> Any:
-        """Return an array in the machine's byte order; lists get the dtype of the input."""
+        """Return an array in the machine's byte order; lists get the dtype of the input, if it has their values."""
         spec = self.inputs.get(name)
         if spec is None or spec.dtype is None:
             return value
-        array = np.asarray(value, None if hasattr(value, "dtype") or spec.dtype.hasobject else spec.dtype)
+        if isinstance(value, np.ma.MaskedArray):
+            raise ModelError(f"input {name!r} is a masked array, and its mask would be lost; pass its .filled(value)")
+        try:
+            array = np.asarray(value)
+            if not hasattr(value, "dtype") and not spec.dtype.hasobject:
+                given, array = array, np.asarray(value, spec.dtype)
+                if given.dtype.kind not in "biufc" or (spec.dtype.kind in "biu" and not np.array_equal(given, array)):
+                    raise ValueError("its values are not of that type")
+        except Exception as error:  # of whatever library it is
+            kind = type(value).__name__
+            raise ModelError(
+                f"input {name!r} is {spec}, and a {kind} was given that is no such array: {error}"
+            ) from None
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def __reduce__(self) -> Any:
+        raise ModelError(
+            f"model {self.name} cannot be copied or pickled, as its runtime holds it; gathernest.load it again in each "
+            "process; threads may share it"
+        )
 
 
 class _Trial:

@@ -1,6 +1,8 @@
 """`gn.load`: every model runs as in its runtime, and its gathers run here where that pays."""
 
+import copy
 import dataclasses
+import pickle
 import sys
 import threading
 
@@ -409,7 +411,7 @@ def test_random_operators_are_left_to_the_runtime(onnxruntime):
 
 WRONG_CALLS = {
     "no input": (lambda model: model(), "input 'tokens' is missing; it is i64[batch, 3]"),
-    "two": (lambda model: model([[0, 0, 0]], 1), "the model has 1 inputs, tokens; got 2"),
+    "two": (lambda model: model([[0, 0, 0]], 1), "the model has 1 input, tokens; got 2"),
     "twice": (
         lambda model: model([[0, 0, 0]], tokens=1),
         "input 'tokens' is given by position and by name; give it once",
@@ -418,6 +420,17 @@ WRONG_CALLS = {
     "no mapping": (lambda model: model.run([1]), "inputs are a dict of arrays by name, as {'name': array}, got list"),
     "outside": (lambda model: model(np.array([[0, 4, 0]])), "does not run the model: "),
     "dtype": (lambda model: model(np.float32([[0, 1, 0]])), "does not run the model: "),
+    "fractions": (lambda model: model([[0.5, 1, 2]]), "input 'tokens' is i64[batch, 3], and a list was given"),
+    "text": (lambda model: model([["0", "1", "2"]]), "its values are not of that type"),
+    "letters": (lambda model: model([["a", "b", "c"]]), "a list was given that is no such array: invalid literal"),
+    "nothing": (lambda model: model(None), "a NoneType was given that is no such array"),
+    "ragged": (lambda model: model([[1], [2, 3]]), "a list was given that is no such array"),
+    "large": (lambda model: model([[2**70, 0, 0]]), "a list was given that is no such array"),
+    "masked": (lambda model: model(np.ma.array([[0, 1, 2]], mask=[[0, 1, 0]])), "pass its .filled(value)"),
+    "pickle": (pickle.dumps, "cannot be copied or pickled, as its runtime holds it"),
+    "deepcopy": (copy.deepcopy, "gathernest.load it again in each process"),
+    "negative size": (lambda model: model.gathers(-1), "size=-1 is no size of a dimension"),
+    "size of text": (lambda model: model.gather("rows", "8"), "size='8' is no size of a dimension"),
 }
 
 
@@ -429,6 +442,15 @@ def test_wrong_call_is_one_model_error(onnxruntime, name):
         call(model)
     assert message in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+LISTS = [[[0, 1, 1]], [[0.0, 1.0, 1.0]], [[False, True, True]], [(np.int8(0), np.uint64(1), 1)]]
+
+
+@pytest.mark.parametrize("tokens", LISTS)
+def test_list_gets_the_dtype_of_the_input_where_that_keeps_its_values(runtime, tokens):
+    model = gn.load(parse(LOOKUP))
+    assert model(tokens)["picked"].tolist() == [[[1, 0], [11, 10], [11, 10]]]
 
 
 def test_index_outside_gives_the_error_of_the_runtime_where_the_gather_runs_here(onnxruntime):
