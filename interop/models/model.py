@@ -29,6 +29,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Shape
 from ...kernels.host.dependencies import require
 from ...kernels.host.runtime import RUNTIME
+from ...kernels.runtime.array_checks import reject_masked
 from .files import DEFAULT_MAX_BYTES, FileLimits
 from .runtime import ModelGather, Run, Runtime, Values
 
@@ -244,14 +245,15 @@ class Model:
         spec = self.inputs.get(name)
         if spec is None or spec.dtype is None:
             return value
-        if isinstance(value, np.ma.MaskedArray):
-            raise ModelError(f"input {name!r} is a masked array, and its mask would be lost; pass its .filled(value)")
         try:
+            reject_masked(value, f"input {name!r}")
             array = np.asarray(value)
             if not hasattr(value, "dtype") and not spec.dtype.hasobject:
                 given, array = array, np.asarray(value, spec.dtype)
                 if given.dtype.kind not in "biufc" or (spec.dtype.kind in "biu" and not np.array_equal(given, array)):
                     raise ValueError("its values are not of that type")
+        except GathernestError as error:
+            raise ModelError(str(error)) from None
         except Exception as error:  # of whatever library it is
             kind = type(value).__name__
             raise ModelError(

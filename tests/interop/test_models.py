@@ -427,6 +427,7 @@ WRONG_CALLS = {
     "ragged": (lambda model: model([[1], [2, 3]]), "a list was given that is no such array"),
     "large": (lambda model: model([[2**70, 0, 0]]), "a list was given that is no such array"),
     "masked": (lambda model: model(np.ma.array([[0, 1, 2]], mask=[[0, 1, 0]])), "pass its .filled(value)"),
+    "masked element": (lambda model: model([[0, np.ma.masked, 2]]), "input 'tokens' has a masked element"),
     "pickle": (pickle.dumps, "cannot be copied or pickled, as its runtime holds it"),
     "deepcopy": (copy.deepcopy, "gathernest.load it again in each process"),
     "negative size": (lambda model: model.gathers(-1), "size=-1 is no size of a dimension"),
