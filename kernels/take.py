@@ -43,7 +43,7 @@ def _in_own_words(name: str) -> Callable[[_Function], _Function]:
             try:
                 return function(*arguments, **options)
             except GathernestError as error:
-                text = re.sub(r"\bdata\b", name, str(error))
+                text = re.sub(r"(?<!\.)\bdata\b", name, str(error))
                 for pattern, words in _OWN_WORDS.items():
                     text = re.sub(pattern, words, text)
                 raise type(error)(text) from None

@@ -220,6 +220,7 @@ OWN_WORDS = {
     r"^axis 3 is out of range \[-1, 0\] for a of rank 1$": lambda: gn.take([1, 2], [0], axis=3),
     r"^a is a set, which is no sequence; pass list\(a\), or": lambda: gn.take({1, 2}, [0]),
     r"^arr is a set, which is no sequence; pass list\(arr\), or": lambda: gn.take_along_axis({1, 2}, [0]),
+    r"^a is a masked array, .* its \.data and its \.mask each$": lambda: gn.take(np.ma.array([1], mask=[1]), [0]),
     "^a of dtype int64 cannot hold the fill value 'x'": lambda: gn.take(np.arange(2), [9], mode="fill", fill_value="x"),
 }  # fmt: skip
 
