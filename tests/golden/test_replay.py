@@ -20,7 +20,7 @@ from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
 GOLDEN = Path(__file__).parent / "replay.jsonl"
-PARTS = 12
+PARTS = 24
 
 
 def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:

@@ -183,7 +183,7 @@ def test_setting_that_is_not_allowed_is_one_line(gathernest, monkeypatch):
 
 
 def test_closed_pipe_ends_quietly_with_141():
-    command = [sys.executable, "-m", "gathernest.tools.cli", *SHOW, "--stage", "llvm", "--schedule", ""]
+    command = [sys.executable, "-m", "gathernest.tools.cli", *SHOW, "--stage", "all", "--schedule", ""]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

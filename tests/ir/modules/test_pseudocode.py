@@ -98,7 +98,7 @@ def test_vectors_buffers_and_prefetches_have_a_picture():
     assert print_loop_nest(parse_module(kernel.stages["hoist-invariants"])) == SCHEDULED
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("stage", ["stream-stores", "hoist-invariants", "lower-nest-to-loops", "cse"])
 @pytest.mark.parametrize("lanes", [4, 8])
 def test_streamed_elements_have_a_picture(stage, lanes):
