@@ -47,7 +47,7 @@ def check(oracle, case, schedule: gn.Schedule | None = None) -> None:
     assert oracle.agrees(case, wanted, run(case, schedule), gn.BoundsError), case
 
 
-@pytest.mark.draw(8)
+@pytest.mark.draw(6)
 @pytest.mark.parametrize(("index_dtype", "bounds", "dtype", "roles"), MODE_CASES)
 @settings(EXACT)
 @given(data=st.data())
@@ -67,7 +67,7 @@ def test_kernel_equals_the_reference_on_an_axis_that_the_index_dtype_cannot_leav
     check(oracle, case, gn.Schedule())
 
 
-@pytest.mark.draw(17)
+@pytest.mark.draw(11)
 @settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):
@@ -75,7 +75,7 @@ def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):
     check(oracle, case, gn.Schedule())
 
 
-@pytest.mark.draw(10)
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("roles", ALL_ROLE_SETS, ids="-".join)
 @settings(EXACT)
 @given(data=st.data())

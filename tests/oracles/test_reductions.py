@@ -245,7 +245,8 @@ def test_every_stage_and_the_kernel_give_the_weighted_sums_and_means(oracle, dty
 
 @pytest.mark.draw(1)
 @pytest.mark.parametrize(("dtype", "wide"), WEIGHED, ids=str)
-def test_long_weighted_rows_are_summed_in_pieces_that_registers_hold(oracle, dtype, wide):
+@pytest.mark.parametrize("of_stages", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_long_weighted_rows_are_summed_in_pieces_that_registers_hold(oracle, dtype, wide, of_stages):
     data = (numbers((6, 300), np.dtype("f8")) * 20 % 200).astype(dtype)
     places = in_places(np.random.default_rng(3).integers(0, 7, (2, 3)), wide)
     with gn.knobs.scope(machine="zen3"):
@@ -253,21 +254,22 @@ def test_long_weighted_rows_are_summed_in_pieces_that_registers_hold(oracle, dty
     assert ",interchange-loops{order=inner_o,bag,inner_i}" in str(plan.schedule)
     assert "reload_v" not in build_program(plan).source
     wanted = weighted_one_by_one(data, places, wide)
-    check_stages(oracle, WEIGHTED, data, places, Bounds.ZERO, wanted, plan.schedule)
+    if of_stages:
+        check_stages(oracle, WEIGHTED, data, places, Bounds.ZERO, wanted, plan.schedule)
     got = run_operator(WEIGHTED, data, places, Bounds.ZERO, None, schedule=plan.schedule)
     assert got.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.draw(1)
 @pytest.mark.parametrize("columns", [257, 300, 512, 4096])
-def test_rows_of_every_length_are_multiplied_by_weights_and_scales(columns):
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_rows_of_every_length_are_multiplied_by_weights_and_scales(dtype, columns):
     rng = np.random.default_rng(1)
     indices, weights = rng.integers(0, 50, (9, 5)), rng.integers(1, 4, (9, 5)).astype(np.float32)
     data = rng.integers(0, 9, (50, columns), np.uint8)
     wanted = (data[indices] * weights[..., np.newaxis]).sum(axis=1)
-    for dtype in (np.float32, np.float64, np.float16):
-        got = gn.gather_reduce(data.astype(dtype), indices, weights=weights.astype(dtype))
-        np.testing.assert_array_equal(got, wanted.astype(dtype))
+    got = gn.gather_reduce(data.astype(dtype), indices, weights=weights.astype(dtype))
+    np.testing.assert_array_equal(got, wanted.astype(dtype))
     got = gn.gather_reduce(data, indices, weights=weights, scale=np.ones(50, np.float32))
     np.testing.assert_array_equal(got, wanted.astype(np.float32))
 

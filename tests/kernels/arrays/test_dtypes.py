@@ -39,6 +39,7 @@ def take_bytes(data: np.ndarray, indices: list[int]) -> bytes:
     return data.view(np.uint8).reshape(len(data), -1)[indices].tobytes()
 
 
+@pytest.mark.draw(20)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_keeps_its_bytes_and_itself(dtype):
     dtype = np.dtype(dtype)
@@ -48,6 +49,7 @@ def test_every_dtype_keeps_its_bytes_and_itself(dtype):
     assert got.tobytes() == take_bytes(data, [6, 0, 4])
 
 
+@pytest.mark.draw(20)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_gives_zero_bytes_for_an_index_outside(dtype):
     dtype = np.dtype(dtype)

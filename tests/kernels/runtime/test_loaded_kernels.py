@@ -14,6 +14,8 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch, prepare
 from gathernest.lowering.native import kernel_code
 
+from ...selection import examples
+
 DATA, INDICES = np.arange(40.0).reshape(10, 4), np.array([3, 1, 6])
 MODES = ("error", "zero", "clip", "wrap", "unchecked")
 
@@ -58,7 +60,7 @@ def test_machine_code_is_not_freed_while_threads_run_it(few_loaded):
     wrong: list[int] = []
 
     def work(bounds):
-        for _ in range(30):
+        for _ in range(examples(30)):
             if not (gn.gather(table, rows, bounds=bounds) == table[rows]).all():
                 wrong.append(1)
 

@@ -32,6 +32,7 @@ def lined_up(size_bytes: int) -> np.ndarray:
     return room[start : start + size_bytes]
 
 
+@pytest.mark.draw(6)
 @VECTOR
 @pytest.mark.parametrize("kind", ["store", "stream_anywhere"])
 def test_load_and_store_move_a_vector_at_any_address(vector, kind):
@@ -83,6 +84,7 @@ def test_join_puts_elements_in_their_order(vector):
     assert target.tobytes() == np.frombuffer(source, f"V{width}")[::-1].tobytes()
 
 
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("vector", [name for name in VECTORS if not name.endswith("i128")])
 @pytest.mark.parametrize("value", [0, -1, 0x5A])
 def test_broadcast_and_and_keep_the_bits_of_a_mask(vector, value):
@@ -130,6 +132,7 @@ def test_a_gather_reads_nothing_for_lanes_outside():
         assert out.tolist() == expected
 
 
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("vector", [name for name in VECTORS if not name.endswith("i128")])
 def test_integers_are_added_modulo_their_width(vector):
     reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addi_{vector}")
@@ -163,6 +166,7 @@ def test_true_lanes_are_counted(lanes):
         assert how_many(left.ctypes.data, right.ctypes.data) == number.bit_count()
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("vector", [name for name in VECTORS if name.endswith(("i32", "i64"))])
 def test_floats_are_added_one_by_one(vector):
     reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addf_{vector}")

@@ -41,7 +41,7 @@ def test_suite_has_what_the_target_names():
     assert all(case.into == "out" for case in gathers)
 
 
-@pytest.mark.draw(30)
+@pytest.mark.draw(20)
 @every_case
 def test_gathernest_gives_the_bytes_of_the_reference(case):
     inputs = case.make(sets=2)
