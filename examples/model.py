@@ -1,4 +1,4 @@
-"""A model from a file: a tiny ONNX model, its module before and after the passes, and a run. Needs the extra `onnx`."""
+"""A model from a file: a tiny ONNX model, a run, and where its gathers run. Needs the extra `onnx`."""
 
 import tempfile
 from pathlib import Path
@@ -27,7 +27,8 @@ with tempfile.TemporaryDirectory() as folder:
     onnx.save(proto, path)
     model = gn.load(path)
 
-print(model, "\n")
-for stage in ("operator", "gather-to-slice"):
-    print(f"after {stage}:\n{model.stages[stage]}")
-print(model(tokens=np.array([[0, 4, -1]]))["picked"])
+print(repr(model), "\n")
+print(model(tokens=np.array([[0, 4, -1]]))["picked"], "\n")
+print(model.plan, "\n")
+for node, problem in model.gathers(size=64).items():
+    print(f"{node} can be studied alone: {problem.name} {problem.table} {problem.indices} {problem.options}")
