@@ -21,7 +21,8 @@ Read = Callable[[Any], np.ndarray]
 # An array, and a function that reads others of exactly this type in less time; it may fail, and then this way decides.
 Found = tuple[Any, Read | None]
 
-_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+# Element types that torch and ml_dtypes have, and NumPy has not.
+ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 # Where DLPack says that memory lies; the CPU can read 1, 3 and 11.
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA", 14: "oneAPI"}
 _MEMORY = ("__array_interface__", "__array_struct__", "__buffer__")
@@ -125,7 +126,7 @@ def torch_values(tensor: Any) -> np.ndarray:
     Lazy conjugates and negations are computed.
     """
     torch = sys.modules["torch"]
-    for name in _ML_DTYPES:
+    for name in ML_DTYPES:
         if tensor.dtype is getattr(torch, name, None):
             import ml_dtypes
 

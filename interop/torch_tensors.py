@@ -8,10 +8,9 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError, show
+from .arrays import ML_DTYPES
 
-# Dtypes that torch and ml_dtypes have, and NumPy has not.
-_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
-_NAMES = {getattr(torch, name): name for name in _ML_DTYPES if hasattr(torch, name)}
+_NAMES = {getattr(torch, name): name for name in ML_DTYPES if hasattr(torch, name)}
 INTEGERS = {getattr(torch, f"{sign}int{bits}"): f"u{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _OF_NUMPY = {*INTEGERS, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
 _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -1,9 +1,8 @@
 """`take` and `take_along_axis`: gathers by the names, defaults and rules of NumPy and JAX."""
 
-import functools
 import re
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,29 +30,16 @@ _OWN_WORDS = {
     r"bounds='error'": "mode='raise'",
     r"bounds='(clip|wrap)'": r"mode='\1'",
 }
-_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def _in_own_words(name: str) -> Callable[[_Function], _Function]:
-    """Return a decorator whose function's errors name its own arguments: `mode=`, and `name` in the place of data."""
-
-    def decorated(function: Any) -> Any:
-        @functools.wraps(function)
-        def called(*arguments: Any, **options: Any) -> Any:
-            try:
-                return function(*arguments, **options)
-            except GathernestError as error:
-                text = re.sub(r"(?<!\.)\bdata\b", name, str(error))
-                for pattern, words in _OWN_WORDS.items():
-                    text = re.sub(pattern, words, text)
-                raise type(error)(text) from None
-
-        return called
-
-    return decorated
+def _name_own_arguments(error: GathernestError, name: str) -> None:
+    """Change the words of an error of `gather` to these functions' own: `mode=`, and `name` in the place of data."""
+    text = re.sub(r"(?<!\.)\bdata\b", name, str(error))
+    for pattern, words in _OWN_WORDS.items():
+        text = re.sub(pattern, words, text)
+    error.args = (text,)
 
 
-@_in_own_words("a")
 @shown_without_elsewhere
 def take(
     a: ArrayLike,
@@ -92,20 +78,23 @@ def take(
 
     Spec: NumPy `take`; JAX `jax.numpy.take` for "fill".
     """
-    bounds = _bounds(take, mode, fill_value, others)
-    array = table_array(a)
-    if axis is None:
-        array, axis = _flat(array), 0
-    axis = integer_argument(axis, "axis")
-    if array.ndim == 0 and axis in (0, -1):
-        array = array.reshape(1)
-    if negative_indices is None:
-        return gather(array, indices, axis, bounds=bounds, out=out)
-    size = array.shape[normalize_axis(axis, array.ndim)]
-    return gather(array, _positions(indices, size, mode, negative_indices), axis, bounds=bounds, out=out)
+    try:
+        bounds = _bounds(take, mode, fill_value, others)
+        array = table_array(a)
+        if axis is None:
+            array, axis = _flat(array), 0
+        axis = integer_argument(axis, "axis")
+        if array.ndim == 0 and axis in (0, -1):
+            array = array.reshape(1)
+        if negative_indices is None:
+            return gather(array, indices, axis, bounds=bounds, out=out)
+        size = array.shape[normalize_axis(axis, array.ndim)]
+        return gather(array, _positions(indices, size, mode, negative_indices), axis, bounds=bounds, out=out)
+    except GathernestError as error:
+        _name_own_arguments(error, "a")
+        raise
 
 
-@_in_own_words("arr")
 @shown_without_elsewhere
 def take_along_axis(
     arr: ArrayLike,
@@ -136,19 +125,23 @@ def take_along_axis(
 
     Spec: NumPy `take_along_axis`; JAX `jax.numpy.take_along_axis` for "fill".
     """
-    bounds = _bounds(take_along_axis, mode, fill_value, others)
-    array, index_values = table_array(arr), index_array(indices)
-    if axis is None:
-        if index_values.ndim != 1:
-            raise InvalidGatherError(
-                f"indices must have one dimension where axis is None, got shape {index_values.shape}; give an axis"
-            )
-        array, axis = _flat(array), 0
-    axis = normalize_axis(integer_argument(axis, "axis"), array.ndim)
-    array, index_values = _broadcast(array, index_values, axis)
-    if negative_indices is not None:
-        index_values = _positions(index_values, array.shape[axis], mode, negative_indices)
-    return gather_elements(array, index_values, axis, bounds=bounds, out=out)
+    try:
+        bounds = _bounds(take_along_axis, mode, fill_value, others)
+        array, index_values = table_array(arr), index_array(indices)
+        if axis is None:
+            if index_values.ndim != 1:
+                raise InvalidGatherError(
+                    f"indices must have one dimension where axis is None, got shape {index_values.shape}; give an axis"
+                )
+            array, axis = _flat(array), 0
+        axis = normalize_axis(integer_argument(axis, "axis"), array.ndim)
+        array, index_values = _broadcast(array, index_values, axis)
+        if negative_indices is not None:
+            index_values = _positions(index_values, array.shape[axis], mode, negative_indices)
+        return gather_elements(array, index_values, axis, bounds=bounds, out=out)
+    except GathernestError as error:
+        _name_own_arguments(error, "arr")
+        raise
 
 
 def _bounds(function: Callable[..., object], mode: Any, fill_value: Any, others: dict[str, Any]) -> BoundsMode | Fill:

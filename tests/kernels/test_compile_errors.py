@@ -59,6 +59,12 @@ def test_a_program_that_the_backend_rejects_is_a_compile_error(
     assert set(tmp_path.iterdir()) <= {cache_dir}
 
 
+def test_take_keeps_what_a_compile_error_has_besides_its_words(broken_backend):
+    with pytest.raises(gn.CompileError) as caught:
+        gn.take(np.arange(4.0), [0, 1], 0)
+    assert (caught.value.line, caught.value.op, caught.value.source) == (6, "memref.load", BROKEN)
+
+
 def test_a_program_that_the_backend_rejects_leaves_nothing_in_the_cache(broken_backend, cache_dir):
     with pytest.raises(gn.CompileError):
         gn.gather(np.arange(4.0), [0, 1])
