@@ -97,7 +97,7 @@ def reduce(
     source: Any, indices: Any, ends: Ends | None, out: Any, *, reduce: str, bounds: Bounds,
     data_shape: Shape | None = None, **options: Any,
 ) -> Any:  # fmt: skip
-    """Return what `gather_reduce` gives of arrays of dask or stored data; of grad where `data_shape` is given."""
+    """Return the result of `gather_reduce` of dask or stored arrays; its gradient where `data_shape` is given."""
     if not (is_lazy(source) or is_lazy(indices)):
         return stored.reduce(source, indices, ends, out, reduce=reduce, bounds=bounds, **options)
     dtype, padding_index = np.dtype(source.dtype), options.pop("padding_index")
@@ -210,7 +210,7 @@ class _Task:
         return Rows(self._span(spans, self.labels[2])[1], grid, narrowed(places), rows)
 
     def gradient(self, spans: Spans, grad: Any, indices: Any) -> Sums:
-        """Return what a block of grad adds to a chunk of the result."""
+        """Return the sums that a block of grad adds to a chunk of the result."""
         grad, (indices, origin) = self._slices(spans, 2, grad), self._indices(spans, indices)
         chunk, hits = self._span(spans, self.labels[0])[1], self._hits(spans, indices, origin)
         rows, keys, size = keyed_rows(self.problem, chunk, grad, grid_of(self.problem, indices.shape), hits)
@@ -241,7 +241,7 @@ class _Task:
         return Sums(keys, sum_bags(data, bags), len(counts), shape, counts if self.is_mean else None)
 
     def bags_gradient(self, spans: Spans, grad: Any, split: "_Split") -> Sums:
-        """Return what a block of bags adds to one chunk of rows."""
+        """Return the sums that a block of bags adds to one chunk of rows."""
         grad, (which, bags, counts) = self._slices(spans, 2, grad), self._bags(spans, split)
         chunk = self._span(spans, self.labels[0])[1]
         grad = _divided(grad.reshape(len(counts), *chunk[1:]), counts if self.is_mean else None)
@@ -339,7 +339,7 @@ def _same(block: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _of_list(function: Any, parts: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return what a function makes of a list of parts, which dask nests by the axes."""
+    """Return the result of a function of a list of parts, which dask nests by the axes."""
     parts = parts if isinstance(parts, list) else [parts]
     while isinstance(parts[0], list):
         parts = list(itertools.chain.from_iterable(parts))

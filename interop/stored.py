@@ -45,7 +45,7 @@ class _Part:
         self.dtype, self.chunks = whole.dtype, whole.chunks
 
     def __getitem__(self, parts: tuple[Any, ...]) -> np.ndarray:
-        """Return what lies at slices, and at most one array of positions."""
+        """Return the elements at slices, and at most one array of positions."""
         moved = tuple(
             slice(part.start + start, part.stop + start) if isinstance(part, slice) else part + start
             for part, start in zip(parts, self._starts, strict=True)
@@ -147,7 +147,7 @@ def gather_into(
 
 
 def reduce(data: Any, indices: np.ndarray, ends: Any, out: Any, **options: Any) -> np.ndarray:
-    """Return what `gather_reduce` gives of the rows that indices need, each of which is read once."""
+    """Return the result of `gather_reduce`; each row that indices need is read once."""
     size, bounds, padding = data.shape[0], options.pop("bounds"), options.pop("padding_index")
     problem = Problem.checked(
         GatherReduce(), ArraySpec(tuple(data.shape), np.dtype(data.dtype)), ArraySpec.of(indices), bounds

@@ -29,8 +29,8 @@ from .torch_tensors import (
     outside,
 )
 
-# An index of at most so many bytes is small without a look at the sizes of the call, which would take a quarter of the
-# 2 microseconds of torch's own function.
+# An index of at most this number of bytes is small without a look at the sizes of the call, which would take a quarter
+# of the 2 microseconds of torch's own function.
 _MAX_TINY_BYTES = 2048
 # The same of a table whose gradient is wanted.
 _MAX_TINY_TABLE_BYTES = 1 << 20
@@ -539,7 +539,7 @@ def _call(
 
 
 def _name_what_is_no_tensor(by_torch: Callable[[], Any], check: Callable[[], Any], tensors: tuple[Any, ...]) -> Any:
-    """Return what torch's own function gives; raise what is wrong where an argument is no tensor of any kind."""
+    """Return the result of torch's own function; raise our error where an argument is no tensor of any kind."""
     try:
         return by_torch()
     except _ERRORS:

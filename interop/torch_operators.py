@@ -44,8 +44,8 @@ class Row:
         fake: returns a tensor of the result's shape and dtype, of the same arguments.
         save: `save(ctx, inputs, output)` keeps in `ctx` what `backward` reads.
         backward: `backward(ctx, grad)` returns a gradient for each input.
-        min_elements: run `forward` only if the call gathers at least so many elements; a lower number makes small calls
-            slower than by torch's own function.
+        min_elements: run `forward` only if the call gathers at least this number of elements; a lower number makes
+            small calls slower than by torch's own function.
         min_grad_elements: the same of a call with a gradient, of the gathered elements and those of the table.
         torch_sums: the element types whose sums in the operator or its gradient torch's own function adds as exactly.
     """

@@ -201,7 +201,7 @@ def number_scale(scale: float, dtype: np.dtype) -> float:
     return (int(scale) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
 
-# Comparing makes an array of so many bools, which stays in the cache (Zen 4: 25 MB in 3 ms, and in 66 at once).
+# Comparing makes an array of this number of bools, which stays in the cache (Zen 4: 25 MB in 3 ms, and in 66 at once).
 BLOCK_BYTES = 1 << 18
 
 

@@ -39,16 +39,16 @@ CUT_NS = 50_000
 CALL_NS = 20_000
 # Part of the runtime's time for a gather that a kernel here saves.
 SAVED_FACTOR = 0.4
-# Count so many calls of each way in each of its turns. The first call of a turn is not counted, since caches hold the
-# other way's data, and neither are calls with gathers here while threads of the runtime spin after its own turn.
+# Count this number of calls of each way in each of its turns. The first call of a turn is not counted, since caches
+# hold the other way's data, and neither are calls with gathers here while threads of the runtime spin after its turn.
 CALLS_A_TURN, TURNS, SPINNING_NS = 3, 3, 70_000_000
 # Run gathers here if a call then takes at most this part of the time of the whole model in its runtime.
 MAX_TIME_RATIO = 0.95
 # Stop a trial early if a turn takes this many times as long as the runtime alone.
 HOPELESS_RATIO = 2.0
-# Keep the decision for so many combinations of sizes; the model stays whole for others.
+# Keep the decision for this number of combinations of sizes; the model stays whole for others.
 MAX_DECISIONS = 64
-# Remember how to run so many exact combinations of shapes.
+# Remember how to run this number of exact combinations of shapes.
 MAX_WAYS = 1024
 
 
@@ -438,7 +438,7 @@ def _is_a(source: Any, package: str, name: str) -> bool:
 
 
 def _remedy(source: Any) -> str:
-    """Return what to do with a model of another kind; empty where there is nothing to say."""
+    """Return the advice for a model of another kind; empty where there is none."""
     if type(source).__module__.partition(".")[0] == "openvino":
         return "; load what it was compiled from"
     is_module = any(kind.__module__.startswith("torch.") and kind.__name__ == "Module" for kind in type(source).__mro__)

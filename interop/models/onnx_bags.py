@@ -43,7 +43,7 @@ MAX_VALUES, MAX_DEPTH = 400, 20
 GROUPS = (4, 1)
 # ONNX Runtime has another order where there are fewer bags than threads, or than four times as many on some CPUs.
 MAX_BAGS_A_CORE = 4
-# A sum in another order may have the same bytes by chance; so many sums never have.
+# A sum in another order may have the same bytes by chance; this number of sums never has.
 MIN_SUMS_TRIED = 128
 
 
@@ -77,7 +77,7 @@ class SumOrder:
         return found
 
     def _has_order(self, group: int, reduce: str, dtype: np.dtype, shape: Shape) -> bool:
-        """Return whether sums of random rows, and of -0.0, have the bytes of groups of so many rows."""
+        """Return whether sums of random rows, and of -0.0, have the bytes of groups of this number of rows."""
         random, draws = np.random.default_rng(0), -(-MIN_SUMS_TRIED // (shape[0] * shape[2]))
         for scale in [*[1.0] * draws, -0.0]:
             rows = random.random(shape, dtype)

@@ -57,7 +57,7 @@ _OPERATORS: dict[str, Callable[[onnx.NodeProto], tuple[OperatorSpec, Callable[..
 
 
 def _gather_of(node: onnx.NodeProto, graph: Graph) -> ModelGather | None:
-    """Return the gather of a node; of a table that element-wise operators compute, that of their operand."""
+    """Return the gather of a node, from the operand of the element-wise operators that compute its table."""
     (table, indices), result = node.input, node.output[0]
     operator, compute = _OPERATORS[node.op_type](node)
     chain = _elementwise_chain(table, graph) if node.op_type != "GatherND" else []

@@ -130,7 +130,7 @@ def integer(node: onnx.NodeProto, name: str, default: int) -> int:
 
 
 def constant_of(node: onnx.NodeProto) -> np.ndarray | None:
-    """Return what a Constant gives; None for strings and sparse tensors."""
+    """Return the value of a Constant; None for strings and sparse tensors."""
     for attribute in node.attribute:
         if attribute.name == "value":
             return numpy_helper.to_array(attribute.t)

@@ -27,10 +27,10 @@ from .onnx_gathers import find_gathers
 from .onnx_graph import Graph, cut_graph, make_part, read_names, spec_of_type
 from .runtime import ModelGather, Run, TensorSpec, Values, wrap_error
 
-# Tensors of at least so many bytes leave the model and are shared between sessions.
+# Tensors of at least this number of bytes leave the model and are shared between sessions.
 MIN_SHARED_BYTES = 1024
 SHARED_KINDS = "fiub"
-# Leave the model whole after so many calls that the kernels here did not take, since each runs twice.
+# Leave the model whole after this number of calls that the kernels here rejected, since each of them runs twice.
 MAX_MISSES = 8
 # Where a shared tensor lies in a model that is handed to ONNX Runtime: there is no such file, and none is opened.
 SHARED_LOCATION = "gathernest-shared"

@@ -238,7 +238,7 @@ def _behind(port: Any, kinds: str) -> Any:
 def _gather_of(
     node: Any, operator: OperatorSpec, compute: Callable[..., np.ndarray], *, is_reversed: bool = True
 ) -> ModelGather | None:
-    """Return a gather; of a constant that is widened, that of the narrow one."""
+    """Return a gather, from the narrow constant where its table is a widened one."""
     table, indices = _behind(node.input_value(0), "fiu"), _behind(node.input_value(1), "iu")
     specs = _spec_of(table), _spec_of(indices)
     dtype, result = specs[0].dtype, _spec_of(node.output(0))

@@ -99,7 +99,7 @@ class ModelGather:
     remark: str = ""
 
     def problem(self, shapes: Mapping[str, Shape], size: int) -> Problem:
-        """Return what runs for some shapes of the operands, with `size` for every size that is not known.
+        """Return the problem for some shapes of the operands, with `size` for every size that is not known.
 
         For bags of different lengths that is as many bags of as many indices.
 

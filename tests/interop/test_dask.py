@@ -265,7 +265,7 @@ def test_strings_are_gathered_and_empty_outside(dtype):
 
 
 def in_documented_order(grad: np.ndarray, indices: np.ndarray, block: int) -> np.ndarray:
-    """Return the gradient (20, 3) that is added by blocks of so many rows, then by groups of 4."""
+    """Return the gradient (20, 3) that is added by blocks of `block` rows, then by groups of 4."""
     parts = []
     for start in range(0, len(grad), block):
         parts.append(np.zeros((20, 3), np.float32))

@@ -484,7 +484,7 @@ def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:
 
 
 def _prefetch_lines(builder: Builder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
-    """Prefetch so many elements from a place on, a line at a time."""
+    """Prefetch a number of elements from a place on, a line at a time."""
     line = LINE_BYTES // element_size_bytes(SSAValue.get(memory, type=MemRefType).type.element_type)
     builder.insert(PrefetchOp(memory, places, 3))
     for offset in range(line, count, line):
@@ -536,7 +536,7 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
 
 
 def _check_width(function: func.FuncOp, load: memref.LoadOp, width: IntegerType) -> None:
-    """Check that a position of so many bits is narrower than an index, and that the axis has no more of them."""
+    """Check that a position of this number of bits is narrower than an index, and that the axis has no more of them."""
     bits = width.width.data
     if isinstance(load.res.type, IntegerType) and load.res.type.width.data <= bits:
         raise ScheduleError(f"check-indices: positions of {bits} bits are no narrower than indices of {load.res.type}")

@@ -21,7 +21,7 @@ class Case:
     """A model, and inputs for it.
 
     Attributes:
-        module: makes it, with so many rows in its large tables.
+        module: makes it, with this number of rows in its large tables.
         inputs: makes its inputs by name, for a batch and the rows of its tables.
         dynamic: the axes of each input that grow with the batch, with the names of their sizes.
     """
