@@ -31,11 +31,12 @@ def gather(data, indices, out, team):
 
 
 @pytest.fixture
-def broken_backend(monkeypatch, forget):
-    """A code generator whose program Numba rejects."""
+def broken_backend(monkeypatch, forget, request):
+    """A code generator whose program Numba rejects, beside an empty disk cache."""
     parameters = gn.compile("gather", np.arange(4.0), [0], schedule=gn.Schedule())._prepared.loaded.program.parameters
     program = Program(BROKEN, parameters, {6: "memref.load", 7: "func.return"})
     monkeypatch.setattr(compile, "build_program", lambda plan: program)
+    request.getfixturevalue("cache_dir")
     forget()
 
 
