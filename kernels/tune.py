@@ -108,12 +108,8 @@ def recorded() -> Records:
         return {}
 
 
-def replay(
-    record: Record, *, rounds: int = ROUNDS, timer: Timer = time_interleaved, with_out: bool = False
-) -> Confirmation | None:
+def replay(record: Record, *, rounds: int = ROUNDS, timer: Timer = time_interleaved) -> Confirmation | None:
     """Measure a recorded winner against the default as it is now, on arrays like those it was found on.
-
-    With `with_out` the kernels are those of calls with `out`, which adapting has records of.
 
     Returns:
         How it did; None when the record says that the default stays, or its schedule is the default now.
@@ -122,8 +118,6 @@ def replay(
         GathernestError: the schedule is no longer legal, or gives other bytes than the default.
     """
     problem = problem_of(**record.problem)
-    if with_out:
-        problem = problem.into(problem.result)
     tuner = Tuner(problem, *sample_arrays(problem), rounds=rounds, timer=timer)
     if record.schedule is None or Schedule.parse(record.schedule) == tuner.default:
         return None

@@ -112,10 +112,6 @@ _LIST = (
         *("machine", _path, "a built-in machine model or a file", None),
         "The [machine](machine.md) that schedules are chosen for: a model's name, or a JSON file. Unset: this one.",
     ),
-    Knob(
-        *("adapt", *_FLAG, False),
-        "Race other schedules on the calls of a program, and record what wins: [adapting](adapting.md).",
-    ),
     Knob("no_color", bool, "anything", False, "Print without colours."),
 )
 KNOBS = {knob.name: knob for knob in _LIST}
@@ -132,12 +128,6 @@ class Settings(NamedTuple):
     machine: Path | str | None
     override_dir: Path | None
 
-    @property
-    def is_adaptable(self) -> bool:
-        """Whether schedules are chosen for this machine, and what is found for it can be recorded."""
-        is_forced = self.schedule is not None or self.interpret or self.always_compile or self.override_dir is not None
-        return not is_forced and self.machine is None and self.tuning != "off"
-
 
 _UNASSIGNED = object()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -147,8 +137,6 @@ ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 _DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
 # Those that calls are planned by: when one is assigned, prepared calls are forgotten, and planned anew by it.
 _DECIDE_PLANS = ("tuning", "machine", "override_dir")
-# The same of a knob whose scopes do not matter: calls that are watched ask for it.
-_WATCHES = "adapt"
 
 
 class Knobs:
@@ -165,7 +153,6 @@ class Knobs:
     schedule: str | None
     tuning: Path | str | None
     machine: Path | None
-    adapt: bool
     no_color: bool
 
     def __init__(self) -> None:
@@ -222,7 +209,7 @@ class Knobs:
     def _note_change(self, name: str) -> None:
         values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_WHAT_RUNS)
         self._assigned_deciding[0] = any(value != default for value, default in values)
-        if name in _DECIDE_PLANS or name == _WATCHES:
+        if name in _DECIDE_PLANS:
             RUNTIME.forget_calls()
 
     def guard(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:

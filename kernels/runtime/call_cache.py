@@ -6,7 +6,6 @@ changes the kernel. While there is such a setting, every call goes through `prep
 """
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,14 +17,11 @@ from ..host.knobs import Settings, knobs
 from ..host.recycled_memory import LEAST_BYTES
 from ..host.runtime import RUNTIME
 from . import launch
-from .prepare import Prepared, Watched, kernel_error
+from .prepare import Prepared, kernel_error
 
 Keys = tuple[Any, Any, Any]
 
 MOST_REMEMBERED = 4096  # calls, or prepared kernels, of one process
-# What watching a call takes beside its kernel at most: 15 to 250 us, as the kernel leaves none of Python's code in the
-# caches (Zen 4, calls of 3 ms). What takes longer is a stall of the machine.
-LONGEST_BESIDE_S = 500e-6
 NO_KEYS: Keys = (None, None, None)
 
 
@@ -76,8 +72,6 @@ class RememberedCall:
         result = prepared.plan.problem.result
         self._dtypes = result_dtype, data.dtype, indices.dtype
         self._is_shared = prepared.is_shared
-        is_watched = isinstance(prepared, Watched)
-        self._finish = self.finish_watched if is_watched else self.finish
         strides = contiguous_strides(result.shape, result_dtype.itemsize) if out is None else out.strides
         sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
         sections.append(section(result_dtype, result.shape, strides))
@@ -86,8 +80,8 @@ class RememberedCall:
         is_long_way = prepared.splits_rows or (
             out is None and math.prod(result.shape) * result_dtype.itemsize >= LEAST_BYTES
         )
-        self._way = Way.ALONE if not prepared.is_shared else Way.HANDED_OVER if is_long_way else Way.SHARED
-        way = Way.HANDED_OVER if is_watched else self._way
+        way = Way.ALONE if not prepared.is_shared else Way.HANDED_OVER if is_long_way else Way.SHARED
+        self._finish = self.finish
         self._call = call_words(prepared.loaded.entry.address, way, self._finish, prepared.numbers).copy()
         self._run = entry.run(self._call)
 
@@ -107,43 +101,6 @@ class RememberedCall:
         if target is not result:
             result[...] = target
         return result
-
-    def finish_watched(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-        """Run a call that adapting watches; once it does not, leave the next ones to the entry.
-
-        The entry may have run the kernel and found an index out of range: then it is run again, to the same end.
-        """
-        entered = time.perf_counter()
-        prepared = self._prepared
-        assert isinstance(prepared, Watched)
-        calls = prepared.calls
-        if calls.is_over:
-            self._leave_to_entry()
-            if self._is_shared:
-                return self.finish(data, indices, out)
-        result = prepared.result(self._dtypes[0]) if out is None else out
-        if calls.is_over or not knobs.adapt:
-            prepared.run(data, indices, result)
-            return result
-        if calls.is_racing and (turn := calls.begin()) is not None:
-            taken_s = prepared.run_turn(turn, data, indices, result)
-            calls.beside_s += min(time.perf_counter() - entered - taken_s, LONGEST_BESIDE_S)
-            return result
-        target = prepared.target(data, result)
-        start = time.perf_counter()
-        if found := launch.launch(self._run, (data, indices, target), self._is_shared):
-            raise kernel_error(prepared.plan.problem, indices, found)
-        taken_s = time.perf_counter() - start
-        calls.add(taken_s)
-        calls.beside_s += min(time.perf_counter() - entered - taken_s, LONGEST_BESIDE_S)
-        if target is not result:
-            result[...] = target
-        return result
-
-    def _leave_to_entry(self) -> None:
-        from ...lowering.native.call_layout import Call
-
-        self._call[Call.WAY] = self._way
 
 
 class CallTable:

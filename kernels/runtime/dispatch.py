@@ -25,7 +25,7 @@ from ..host.runtime import RUNTIME
 from .array_checks import check_out, lies_evenly, summation_dtype
 from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
 from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
-from .prepare import Prepared, prepare_problem, watched
+from .prepare import Prepared, prepare_problem
 
 
 class Request(NamedTuple):
@@ -152,8 +152,6 @@ def run(
     if prepared is None:
         problem = problem if written is None else problem.into(ArraySpec.of(written))
         prepared = _remembered(like, problem, request.schedule, settings)
-    if table is not CALLS:
-        prepared = prepared.unwatched
     result = prepared.result(request.result_dtype(read.dtype)) if written is None else written
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
@@ -210,8 +208,6 @@ def _remembered(
     """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = prepare_problem(problem, schedule)
-        if knobs.adapt and schedule is None and settings.is_adaptable:
-            prepared = RUNTIME.make(lambda: watched(prepared), kind="watched")
     if len(RUNTIME.prepared) >= MOST_REMEMBERED:
         RUNTIME.prepared.clear()
     RUNTIME.prepared[like] = prepared

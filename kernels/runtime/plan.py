@@ -18,15 +18,12 @@ from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
 from ..tuned_schedules.store import Tuned
 from .layout import Layout
-from .select_schedule import adapted_class, chosen_check, chosen_schedule, problem_class, tuned_schedule
+from .select_schedule import chosen_check, chosen_schedule, problem_class, tuned_schedule
 
 # What stands between the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
-# The reasons of a schedule that is recorded, by what found it.
-FOUND_BY = {
-    "tune": "tuning found it the fastest on this machine",
-    "adapt": "adapting found it faster in calls on this machine",
-}
+# The reason of a schedule that is recorded.
+TUNED = "tuning found it the fastest on this machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Plan:
         schedule: how the nest is run.
         key: names the kernel; plans with the same key have the same code.
         action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `reject` every index of an empty axis.
-        tuned: what is recorded for the problem by tuning or adapting, where that decides; None without a record.
+        tuned: the record of tuning for the problem, where that decides; None without a record.
         reasons: why this schedule.
         given: the pipeline that the caller gave in the place of a schedule.
         check: how indices are checked other than by a nest that does nothing else; None for such a nest, or none.
@@ -64,11 +61,6 @@ class Plan:
     def problem_class(self) -> str:
         """The class that tuning records a schedule for: its problems get the same schedule."""
         return problem_class(self.layout.kernel_class, self.layout.nest, sharing_threads())
-
-    @property
-    def adapted_class(self) -> str:
-        """The class that adapting records a schedule for."""
-        return adapted_class(self.problem_class, is_fresh=self.problem.is_fresh)
 
     @property
     def pipeline(self) -> str:
@@ -149,11 +141,11 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
         return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
     takes_tuned = takes_tuned and schedule is None and action == "run"
-    tuned = tuned_schedule(kernel_class, nest, is_fresh=problem.is_fresh) if takes_tuned else None
+    tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
     if schedule is not None:
         choice = Choice(schedule, ("given by the caller",))
     elif tuned is not None and tuned.schedule is not None:
-        choice = Choice(tuned.schedule, (FOUND_BY[tuned.origin],))
+        choice = Choice(tuned.schedule, (TUNED,))
     else:
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)

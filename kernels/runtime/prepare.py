@@ -1,14 +1,11 @@
 """From the arguments of a call to a kernel ready to launch, cached by shapes, strides and dtypes."""
 
 import math
-import os
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...ir.element_types import as_bytes
 from ...ir.errors import BoundsError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.positions import first_outside, place_in_whole
@@ -24,20 +21,13 @@ from ..host.machine import machine_model
 from ..host.recycled_memory import RECYCLED, empty_in_lines
 from ..host.runtime import RUNTIME
 from .array_checks import address
-from .disk_cache import Loaded, entry_folder, load_kernel
+from .disk_cache import Loaded, load_kernel
 from .launch import launch
 from .plan import Plan, make_plan
 from .select_schedule import reject_tuned
 
-if TYPE_CHECKING:
-    from ..adapting.call_class import Turn, WatchedCalls
-
 # How many times as large as out grad is at least where out is worth a copy, to make it begin a line.
 READ_FOR_A_COPY = 8
-# What a result's bytes are overwritten with before a candidate makes them again.
-OTHER_BYTE = b"\xa5"
-# The largest results that adapting copies, to compare a candidate's bytes.
-MOST_COMPARED_BYTES = 1 << 30
 # Kernels that a process keeps loaded: 70 kB each, 36 MB. To load one again takes 2 ms.
 MOST_LOADED = 512
 
@@ -61,11 +51,6 @@ class Prepared:
     is_shared: bool = False
     was_run: bool = False
     splits_rows: bool = False
-
-    @property
-    def unwatched(self) -> "Prepared":
-        """The call for those that keep the schedule which it was planned with."""
-        return self
 
     def result(self, dtype: np.dtype) -> np.ndarray:
         """Return a new array for the result; where threads split rows, it begins a line of the caches."""
@@ -121,79 +106,6 @@ class Prepared:
             raise bounds_error(self.plan.problem, indices) from None
 
 
-class Watched(Prepared):
-    """A prepared call that is timed, and whose kernel may be that of another schedule, by the room `adapting`.
-
-    Attributes:
-        plain: the same call without that.
-        calls: what is told how long it takes.
-    """
-
-    __slots__ = ("calls", "plain")
-
-    def __init__(self, plain: Prepared, calls: "WatchedCalls"):
-        own = (getattr(plain, name) for name in ("plan", "loaded", "numbers", "is_shared", "was_run", "splits_rows"))
-        super().__init__(*own)
-        self.plain, self.calls = plain, calls
-
-    @property
-    def unwatched(self) -> Prepared:
-        """The call for those that keep the schedule which it was planned with."""
-        return self.plain
-
-    def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """Gather into `out`, as `Prepared.run` does; the result is the same bytes under every schedule."""
-        calls = self.calls
-        if calls.is_over or not knobs.adapt:
-            self.plain.run(data, indices, out)
-            self.was_run = True
-            return
-        if (turn := calls.begin()) is not None:
-            self.run_turn(turn, data, indices, out)
-            return
-        start = time.perf_counter()
-        self.plain.run(data, indices, out)
-        calls.add(time.perf_counter() - start)
-        self.was_run = True
-
-    def run_turn(self, turn: "Turn", data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> float:
-        """Do as `run`, in a turn of a race; return the seconds of what ran, a trial's two runs and comparison."""
-        start = time.perf_counter()
-        try:
-            prepared = self.plain if turn.other is None or turn.is_trial else turn.other
-            prepared.run(data, indices, out)
-            taken_s = ran_s = time.perf_counter() - start
-            tried = self._try(turn.other, data, indices, out) if turn.is_trial else None
-        except BaseException:
-            self.calls.abandon(turn)
-            raise
-        self.was_run = True
-        if tried is None:
-            self.calls.end(turn, taken_s)
-        else:
-            ran_s = time.perf_counter() - start
-            self.calls.end_trial(turn, taken_s, ran_s - taken_s, *tried)
-        return ran_s
-
-    def _try(self, other: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> tuple[float, str]:
-        """Run a candidate over a result; return its seconds and what is wrong with it: then the result is put back."""
-        from ...ir.element_types import first_difference
-
-        expected, is_same = out.copy(), False
-        as_bytes(out)[...] = np.frombuffer(OTHER_BYTE * out.dtype.itemsize, f"V{out.dtype.itemsize}")
-        start = time.perf_counter()
-        try:
-            other.run(data, indices, out)
-            taken_s = time.perf_counter() - start
-            is_same = first_difference(out, expected) is None
-        except Exception as error:
-            return 0.0, f"{type(error).__name__}: {error}"
-        finally:
-            if not is_same:
-                as_bytes(out)[...] = as_bytes(expected)
-        return taken_s, "" if is_same else "it gives other bytes; please report it with the schedule"
-
-
 def planned(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Plan:
     """Plan a problem; the knob `schedule` overrides a chosen one, not a given one."""
     if schedule is not None or knobs.schedule is None:
@@ -225,34 +137,6 @@ def _prepare(problem: Problem, schedule: Schedule | Pipeline | None) -> Prepared
     return Prepared(
         plan, loaded, kernel_numbers(plan, loaded.program), _is_shared(plan), splits_rows=_splits_rows(plan)
     )
-
-
-def watched(prepared: Prepared) -> Prepared:
-    """Return a prepared call, whose schedule was chosen, as adapting watches it, or itself where it does not."""
-    from ..adapting.adapter import ADAPTER
-    from ..adapting.call_class import Subject
-
-    plan = prepared.plan
-    problem = plan.problem
-    result = problem.result
-    if prepared.loaded is None or math.prod(result.shape) * result.dtype.itemsize > MOST_COMPARED_BYTES:
-        return prepared
-    subject = Subject(
-        problem,
-        plan.layout.nest,
-        plan.schedule,
-        plan.adapted_class,
-        lambda schedule: prepare_problem(problem, schedule),
-        lambda schedule: _is_compiled(planned(problem, schedule)),
-    )
-    with RUNTIME.lock:
-        calls = ADAPTER.watch(subject, plan.tuned)
-    return prepared if calls is None else Watched(prepared, calls)
-
-
-def _is_compiled(plan: Plan) -> bool:
-    """Return whether a plan's kernel is in memory or on disk."""
-    return plan.key in RUNTIME.loaded or os.path.isdir(entry_folder(plan.key, plan.pipeline))
 
 
 def _splits_rows(plan: Plan) -> bool:

@@ -9,25 +9,18 @@ from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ...lowering.schedule.tiling import Check, choose_check
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
-from ..tuned_schedules.records import NEW_RESULT, OUT_GIVEN
 from ..tuned_schedules.store import Tuned, tuned_schedules
 
 
-def tuned_schedule(kernel_class: str, nest: NestShape, *, is_fresh: bool) -> Tuned | None:
-    """Return what tuning recorded for problems of this class on this machine, or else adapting, if any."""
+def tuned_schedule(kernel_class: str, nest: NestShape) -> Tuned | None:
+    """Return the record that tuning made for problems of this class on this machine, if any."""
     if knobs.machine is not None:
         return None
     threads = sharing_threads()
     schedules = tuned_schedules(threads)
     if not schedules:
         return None
-    found = problem_class(kernel_class, nest, threads)
-    return schedules.find(found, adapted_class(found, is_fresh=is_fresh))
-
-
-def adapted_class(problem_class: str, *, is_fresh: bool) -> str:
-    """Return what adapting records a schedule for: a new result and one in `out` have classes of their own."""
-    return f"{problem_class}, {NEW_RESULT if is_fresh else OUT_GIVEN}"
+    return schedules.find(problem_class(kernel_class, nest, threads))
 
 
 def reject_tuned(problem_class: str, error: ScheduleError) -> None:

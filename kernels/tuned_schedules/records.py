@@ -4,8 +4,7 @@
      "records": {"<problem class>": {"schedule": "tile-loops{...},...", "default": "...", "ratio": 1.31, ...}}}
 
 A problem class is `Plan.problem_class`: the kernel without its schedule, the number of threads, the sizes of a row, and
-the other sizes rounded to powers of two. What adapting finds has `Plan.adapted_class`, which also tells new results and
-`out` apart. A file is written under a temporary name and renamed, by one process at a
+the other sizes rounded to powers of two. A file is written under a temporary name and renamed, by one process at a
 time where the system has file locks. One that cannot be read is never overwritten: it is moved aside.
 """
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from .confirmation import Confirmation
 
 FORMAT = 1
-# How the classes end that adapting has records of.
-NEW_RESULT, OUT_GIVEN = "a new result", "out is given"
 VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 
@@ -59,7 +56,6 @@ class Record:
         cpu: the CPU's name.
         versions: of the packages that made the code.
         problem: the arguments of `tune` that it was measured on, as text, to measure it again.
-        origin: what measured it: `tune`, or `adapt` while a program ran.
     """
 
     schedule: str | None
@@ -73,7 +69,6 @@ class Record:
     cpu: str
     versions: Mapping[str, str]
     problem: Mapping[str, Any]
-    origin: str = "tune"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
@@ -83,7 +78,6 @@ class Record:
     def from_json(cls, entry: Any) -> "Record":
         """Read what `to_json` gives; raises ValueError, which says what is wrong."""
         wanted = [field.name for field in fields(cls)]
-        entry = {"origin": "tune", **entry} if isinstance(entry, dict) else entry  # which older files do not have
         if not isinstance(entry, dict) or sorted(entry) != sorted(wanted):
             raise ValueError(f"a record has {', '.join(wanted)}")
         for name, (allowed, holds) in _RULES.items():
@@ -96,7 +90,6 @@ class Record:
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("default", "date", "cpu"), ("text", lambda value: isinstance(value, str))),
     "schedule": ("text", lambda value: value is None or isinstance(value, str)),
-    "origin": ("tune or adapt", lambda value: value in ("tune", "adapt")),
     **dict.fromkeys(
         ("default_us", "winner_us", "ratio"),
         ("a number above 0", lambda value: type(value) in (int, float) and math.isfinite(value) and value > 0),
@@ -107,16 +100,13 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 Records = dict[str, Record]
 
 
-def new_record(
-    problem: Problem, schedule: str | None, default: str, found: "Confirmation", origin: str = "tune"
-) -> Record:
+def new_record(problem: Problem, schedule: str | None, default: str, found: "Confirmation") -> Record:
     """Return the record of a measurement on this machine now.
 
     Args:
         problem: what was measured.
         schedule, default: texts of the winner, None where the default stays, and of the default.
         found: how the best other schedule did in pairs with the default.
-        origin: what measured it.
     """
     return Record(
         schedule=schedule,
@@ -130,7 +120,6 @@ def new_record(
         cpu=cpu_model(),
         versions={name: package_version(name) for name in VERSIONS_OF},
         problem=arguments_of(problem),
-        origin=origin,
     )
 
 
@@ -176,10 +165,15 @@ def read_records(path: Path) -> Records:
             raise ValueError("it must be an object with format and records")
         if content.get("format") != FORMAT:
             raise ValueError(f"its format is {show(content.get('format'))}, and this version reads {FORMAT}")
-        return {key: _read_record(key, entry) for key, entry in content["records"].items()}
+        return {key: _read_record(key, entry) for key, entry in content["records"].items() if not _is_adapted(entry)}
     except ValueError as error:  # JSON and UTF-8 that do not decode are ValueErrors
         reason = str(error) or type(error).__name__
         raise TuningFileError(f"{path} is not a file of tuning records: {reason}; mend it or delete it") from None
+
+
+def _is_adapted(entry: Any) -> bool:
+    """Return whether an earlier version found a record while a program ran; nothing looks for those any more."""
+    return isinstance(entry, dict) and entry.pop("origin", None) == "adapt"
 
 
 def _read_record(key: str, entry: Any) -> Record:

@@ -18,12 +18,10 @@ class Tuned(NamedTuple):
 
     Attributes:
         problem_class: the class that has the record.
-        origin: what found it: `tune` or `adapt`.
         schedule: the winner; None where the default stays.
     """
 
     problem_class: str
-    origin: str
     schedule: Schedule | None
 
 
@@ -38,26 +36,17 @@ class TunedSchedules:
     def __bool__(self) -> bool:
         return bool(self._records)
 
-    def find(self, *problem_classes: str) -> Tuned | None:
-        """Return what is recorded for the first of these classes that has a record."""
-        for name in problem_classes:
-            if (record := self._records.get(name)) is None:
-                continue
-            if record.schedule is None:
-                return Tuned(name, record.origin, None)
-            try:
-                if name not in self._schedules:
-                    self._schedules[name] = Schedule.parse(record.schedule)
-            except ScheduleError as error:
-                self.reject(name, error)
-                continue
-            return Tuned(name, record.origin, self._schedules[name])
-        return None
-
-    def adopt(self, problem_class: str, record: Record) -> None:
-        """Take a record from now on, whether the file has it or not."""
-        self._schedules.pop(problem_class, None)
-        self._records[problem_class] = record
+    def find(self, problem_class: str) -> Tuned | None:
+        """Return the record of a class of problems, if there is one whose schedule can be read."""
+        if (record := self._records.get(problem_class)) is None:
+            return None
+        try:
+            if problem_class not in self._schedules and record.schedule is not None:
+                self._schedules[problem_class] = Schedule.parse(record.schedule)
+        except ScheduleError as error:
+            self.reject(problem_class, error)
+            return None
+        return Tuned(problem_class, self._schedules.get(problem_class))
 
     def reject(self, problem_class: str, error: ScheduleError) -> None:
         """Ignore a record from now on, since its schedule is not legal for the nest; warns."""

@@ -104,7 +104,7 @@ OPTIONS = (
     *(("show", *ARRAYS, "--schedule"), ("show", *ARRAYS, "--machine"), ("show", *ARRAYS, "--threads")),
     *(("step", *ARRAYS, "--random"), ("demo", "--rounds"), ("warm", "--jobs"), ("cache", "--limit-mb")),
     *(("bench", "--rounds"), ("bench", "--threads"), ("tune", *ARRAYS, "--forget"), ("split", "x.onnx", "--size")),
-    *(("build", "--so", "x.so", *ARRAYS, "--axis"), ("bench", "--adapt", "--seconds"), ("play", "--port")),
+    *(("build", "--so", "x.so", *ARRAYS, "--axis"), ("play", "--port")),
 )
 RECORD = Record(
     *("tile-loops{loops=indices sizes=64}", "", 20.0, 10.0, 2.0, 21, 21, "2026-01-02T03:04:05Z", "a CPU"),
@@ -208,7 +208,7 @@ class Doors:
             forget_calibration()
 
     def variable(self, rng: random.Random) -> None:
-        names = ("NUM_THREADS", "RECYCLE_MB", "CACHE_LIMIT_MB", "SCHEDULE", "MACHINE", "INTERPRET", "ADAPT", "TUNING")
+        names = ("NUM_THREADS", "RECYCLE_MB", "CACHE_LIMIT_MB", "SCHEDULE", "MACHINE", "INTERPRET", "TUNING")
         with self._monkeypatch.context() as patched:
             patched.setenv(f"GATHERNEST_{rng.choice(names)}", rng.choice(NUMBERS).replace("\x00", ""))
             with contextlib.suppress(gn.GathernestError):

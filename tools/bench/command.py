@@ -13,7 +13,7 @@ from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ..console.output_paths import check_file
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
 from .machines import as_text, read_run, storing_path, with_families
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 ROUNDS, QUICK_ROUNDS, QUICK_SIZE = 9, 3, 512
 MOST_CANDIDATES = 24
-ADAPTING_S = 120.0
 EXAMPLES = """examples:
   gathernest bench
   gathernest bench --case 'rows-*' --peers numpy,torch
@@ -40,7 +39,6 @@ EXAMPLES = """examples:
   gathernest bench --regret --from regret.json
   gathernest bench --by-hand
   gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
-  gathernest bench --adapt --case rows-256B --seconds 100 --compiled
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -101,18 +99,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--alternating", action="store_true", help="time calls right behind calls of each peer instead, as Markdown"
     )
-    parser.add_argument(
-        "--adapt", action="store_true", help="time loops of calls that adapt while they run instead, as Markdown"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=positive_seconds,
-        metavar="S",
-        help=f"with --adapt: how long a case runs at most (default: {ADAPTING_S:.0f})",
-    )
-    parser.add_argument(
-        "--compiled", action="store_true", help="with --adapt: compile the first candidates before the clock starts"
-    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument(
@@ -153,8 +139,6 @@ def run(options: argparse.Namespace) -> int:
         return _print_by_hand(cases if options.case or options.family else None, options)
     if options.alternating:
         return _print_alternating(cases if options.case or options.family else None, options)
-    if options.adapt:
-        return _print_adapting(cases if options.case or options.family else None, options)
     stored = storing_path(options) if options.store else None
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
@@ -306,19 +290,6 @@ def _print_alternating(cases: "Sequence[Case] | None", options: argparse.Namespa
     with progress("alternating", len(chosen)) as advance:
         found = alternate(chosen, entrants.candidates[1:], rounds=rounds, threads=threads, advance=advance)
     print(as_markdown(found, threads, rounds))
-    return DONE
-
-
-def _print_adapting(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
-    threads = _threads(options)
-    from .adapting import CASES, adapt, as_markdown
-
-    _say("note", _busy_notes())
-    chosen = _cut(CASES if cases is None else cases, options)
-    with progress("adapting", len(chosen)) as advance:
-        seconds, is_compiled = options.seconds or ADAPTING_S, options.compiled
-        found = adapt(chosen, seconds=seconds, threads=threads, advance=advance, is_compiled=is_compiled)
-    print(as_markdown(found, threads))
     return DONE
 
 

@@ -15,7 +15,6 @@ _READ = {
     "regret": _TIMING | {"markdown", "candidates", "json", "stored"},
     "by_hand": _TIMING | {"markdown"},
     "alternating": _TIMING | {"markdown", "peers"},
-    "adapt": frozenset({"compiled", "markdown", "quick", "seconds", "threads"}),
     "static": frozenset({"against", "json", "machine", "target", "threads", "write"}),
 }
 _NAMES = {"stored": "from"}

@@ -12,15 +12,7 @@ from ...kernels.host.cpu import cpu_model
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import sharing_threads
-from ...kernels.tuned_schedules.records import (
-    OUT_GIVEN,
-    Record,
-    Records,
-    change_records,
-    merged,
-    read_records,
-    records_path,
-)
+from ...kernels.tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path
 from ..console.knob_options import read_schedule
 from ..console.output_paths import check_file
 from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
@@ -185,9 +177,9 @@ def _print_list(as_json: bool) -> int:
         return DONE
     console = make_console()
     console.print(f"{_count(records)} in {_file()}", style="bold")
-    for number, (key, record) in enumerate(records.items(), 1):
+    for number, record in enumerate(records.values(), 1):
         console.print(f"{number:3}  {_named(record)}")
-        console.print(f"     {_described(key, record)}", style="dim")
+        console.print(f"     {_described(record)}", style="dim")
     return DONE
 
 
@@ -198,10 +190,8 @@ def _named(record: Record) -> str:
     return ", ".join([arrays, *(f"{name} {value}" for name, value in problem.items())])
 
 
-def _described(key: str, record: Record) -> str:
-    calls = "out" if key.endswith(OUT_GIVEN) else "a new result"
-    where = f", found by adapting calls with {calls}" if record.origin == "adapt" else ""
-    count = f"{record.wins} of {record.pairs} pairs, {record.date}, {record.cpu}{where}"
+def _described(record: Record) -> str:
+    count = f"{record.wins} of {record.pairs} pairs, {record.date}, {record.cpu}"
     if record.schedule is None:
         return f"the default stays ({count})"
     return f"{record.ratio:.2f}x: {_shown(record.schedule)} ({count})"
@@ -256,7 +246,7 @@ def _replay(options: argparse.Namespace) -> int:
         for key, record in records.items():
             entry = {"problem_class": key, "schedule": record.schedule, "recorded_ratio": record.ratio}
             try:
-                found = replay(record, with_out=key.endswith(OUT_GIVEN), **_measuring(options))
+                found = replay(record, **_measuring(options))
                 ratio, holds = (None, False) if found is None else (found.ratio, found.holds)
                 entries.append({**entry, "error": None, "is_default": found is None, "ratio": ratio, "holds": holds})
             except (GathernestError, TypeError) as error:  # a record's arguments may be those of another version

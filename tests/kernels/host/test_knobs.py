@@ -51,7 +51,6 @@ def test_a_knob_without_a_setting_has_its_default(name, default):
         ("always_compile", "yes", True),
         ("schedule", "parallelize-loops{loops=indices}", "parallelize-loops{loops=indices}"),
         ("no_color", "anything", True),
-        ("adapt", "1", True),
     ],
 )
 def test_a_knob_reads_its_environment_variable(monkeypatch, name, text, value):
@@ -94,7 +93,6 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
             "2",
             "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0, 1, false, true, no, yes, off or on",
         ),
-        ("adapt", "2", "GATHERNEST_ADAPT='2' is not allowed; set it to 0, 1, false, true, no, yes, off or on"),
     ],
 )
 def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, message):
@@ -106,14 +104,7 @@ def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, mes
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("num_threads", 0),
-        ("num_threads", 2.5),
-        ("num_threads", True),
-        ("interpret", "perhaps"),
-        ("cache_dir", True),
-        ("adapt", 3),
-    ],
+    [("num_threads", 0), ("num_threads", 2.5), ("num_threads", True), ("interpret", "perhaps"), ("cache_dir", True)],
 )
 def test_a_value_that_a_knob_cannot_have_is_rejected(name, value):
     message = f"knobs.{name} = {value!r} is not allowed; set it to {KNOBS[name].allowed}"

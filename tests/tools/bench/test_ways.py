@@ -15,12 +15,7 @@ TIMED = "--ablation or --scaling or --regret or --by-hand or --alternating"
             ("--by-hand", "--peers", "torch"),
             "--peers is for the suite beside peers or --alternating; leave out --peers",
         ),
-        (("--adapt", "--rounds", "3"), f"--rounds is for the suite beside peers or {TIMED}; leave out --rounds"),
-        (
-            ("--list", "--quick"),
-            f"--quick is for the suite beside peers or {TIMED} or --adapt; leave out --quick or --list",
-        ),
-        (("--seconds", "3"), "--seconds is for --adapt; add it, or leave --seconds out"),
+        (("--list", "--quick"), f"--quick is for the suite beside peers or {TIMED}; leave out --quick or --list"),
         (("--candidates", "3"), "--candidates is for --regret; add it, or leave --candidates out"),
     ],
 )
