@@ -1,8 +1,6 @@
 """Calibrate: measure the machine, and keep the model of it for every later choice of a schedule. Imports Numba."""
 
-import itertools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,76 +37,77 @@ from .probes import (
     ROW_LINES,
     Workplace,
 )
-from .stable_times import Probe, stable_times
+from .samples import Probe, intervals, is_wide, take_samples
 
 LEAST_TABLE_BYTES, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB
-# What a round of the latencies takes, and of all else; and the seconds after which no round of them begins.
-LATENCY_ROUND_S, LATENCY_LIMIT_S = 0.4, 4.0
-ROUND_S, LIMIT_S = 0.8, 11.0
+# The seconds that latencies are measured, and all else.
+LATENCY_S, RATES_S = 2.0, 9.0
+# A field whose interval is wider is not measured: it keeps the value of the built-in model. Schedules differ where a
+# rate differs by a quarter.
+MAX_INTERVAL_RATIO = 1.25
 # Lines are prefetched into L2 so many times as far ahead as it has outstanding misses.
 FAR_ROWS_A_MISS = 4
 
 # Of what a copy reads and writes it reads a half.
 LEAST_ONE_WAY = 0.5
 
-# Is called with the rounds done, the most there will be, and words.
+# Is called with the parts done, how many there will be, and words.
 Report = Callable[[int, int, str], None]
-ROUNDS = math.ceil(LATENCY_LIMIT_S / LATENCY_ROUND_S), math.ceil(LIMIT_S / ROUND_S)
+PARTS = 100
 VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 CACHED, STREAMED = "cached stores", "non-temporal stores"
-# The probes of threads that the system wakes: how soon it does differs from time to time.
-WOKEN = "rested serial", "wake"
+# These fields are not measured while other processes use the cores and the last cache.
+DISTURBED = "l3_bytes", "launch_ns", "wake_ns"
 
 
 def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
 
-    It takes 5 to 20 seconds, and up to 512 MB of memory. Times are the best, but those of memory and of woken threads
-    the median. Where other processes use `BUSY_CORES` or more meanwhile, they take parts of the last cache and of the
-    cores in all runs: all times are the best, `launch_ns` and `wake_ns` are those of the built-in model, and `l3_bytes`
-    what the system reports, which other machines may share, but no more than the model's.
+    It takes 12 to 20 seconds, and up to 512 MB of memory. Each field follows from medians. A field whose interval is
+    wide keeps the value of the built-in model, and so do `l3_bytes`, `launch_ns` and `wake_ns` where other processes
+    use `BUSY_CORES` or more meanwhile. The built-in `l3_bytes` is what the system reports, which other machines may
+    share, but no more than the model's.
 
     Args:
-        report: called after each round.
+        report: called after each pass over all probes.
 
     Raises:
-        BusyMachineError: other processes disturb it too much.
         DependencyError: Numba is missing.
     """
     require_compiler()
     load = OtherLoad()
-    most = sum(ROUNDS) + 1
-    report(0, most, "compiling the probes")
+    report(0, PARTS, "compiling the probes")
     base, threads = built_in_machine().model, available_threads()
     memory_bytes = _memory_bytes(base)
     workplace = Workplace.of(memory_bytes, warmed_bytes=min(2 * base.l3_bytes, memory_bytes // 2))
     sizes = [size for power in range(10, 40) if LEAST_TABLE_BYTES <= (size := 1 << power) <= memory_bytes]
-    report(1, most, "latencies")
-    rounds = itertools.count(2)
-    latency_ns = stable_times(
-        {size: workplace.latency(size) for size in sizes},
-        LATENCY_ROUND_S,
-        LATENCY_LIMIT_S,
-        lambda said: report(next(rounds), most, f"latencies: {said}"),
+    reported, first_part = (base.l1_bytes, base.l2_bytes, base.l3_bytes), LATENCY_S / max(LATENCY_S + RATES_S, 1e-9)
+    latencies = {f"latency {size}": workplace.latency(size) for size in sizes}
+    latency_ns = take_samples(
+        latencies, LATENCY_S, lambda done: report(int(PARTS * first_part * done), PARTS, "latencies")
     )
-    caches = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
-    rounds = itertools.count(1 + ROUNDS[0])
-    of_caches, of_memory = _probes_of_caches(workplace, caches), _probes_of_memory(workplace, sizes[-1])
-    times_ns = stable_times(
-        of_caches | of_memory, ROUND_S, LIMIT_S, lambda said: report(next(rounds), most, f"rates: {said}")
+    caches = _caches(latency_ns, sizes, reported)
+    probes = _probes_of_caches(workplace, caches) | _probes_of_memory(workplace, sizes[-1])
+    take_samples(
+        probes, RATES_S, lambda done: report(int(PARTS * (first_part + (1 - first_part) * done)), PARTS, "rates")
     )
-    report(most, most, "")
+    report(PARTS, PARTS, "")
+    probes |= latencies
     other_cores = round(load.cores(), 2)
-    if other_cores < BUSY_CORES:
-        times_ns |= usual_times(of_memory | {name: of_caches[name] for name in WOKEN})
-    fields = {
-        **_sizes_and_rates(times_ns, caches, base, threads),
-        "memory_ns": latency_ns[sizes[-1]],
-        **derived_fields(times_ns, base, threads if other_cores < BUSY_CORES else 1),
+
+    def derive(times_ns: Mapping[str, float]) -> dict[str, Any]:
+        return _fields(times_ns, sizes, base, threads)
+
+    found = derive({name: probe.median_ns for name, probe in probes.items()})
+    uncertain = {
+        name: interval
+        for name, interval in intervals(probes, derive).items()
+        if is_wide(interval, MAX_INTERVAL_RATIO) or (name in DISTURBED and other_cores >= BUSY_CORES)
     }
-    fields |= element_fields(times_ns, fields["line_ns"][2:], fields["lane_load_ns"] / LANE_UOPS)
-    if other_cores >= BUSY_CORES:
-        fields["l3_bytes"] = min(base.l3_bytes, BUILT_IN[base.name].l3_bytes)
+    fields = {name: value for name, value in found.items() if name not in uncertain}
+    sizes_told = {"l1_bytes": base.l1_bytes, "l2_bytes": base.l2_bytes}
+    sizes_told["l3_bytes"] = max(min(base.l3_bytes, BUILT_IN[base.name].l3_bytes), 2 * base.l2_bytes)
+    fields |= {name: sizes_told[name] for name in sizes_told if name in uncertain}
     return Calibration(
         base=base.name,
         fields=rounded(fields),
@@ -117,6 +116,7 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
         other_cores=other_cores,
         date=datetime.now(UTC).strftime(DATE),
         versions={name: package_version(name) for name in VERSIONS_OF},
+        uncertain={name: rounded({"low": low, "high": high}) for name, (low, high) in uncertain.items()},
     )
 
 
@@ -137,9 +137,22 @@ def forget() -> Path | None:
     return path if is_there else None
 
 
-def usual_times(probes: Mapping[str, Probe]) -> dict[str, float]:
-    """Return what probes take most of the time."""
-    return {name: probe.median_ns for name, probe in probes.items()}
+def _caches(
+    times_ns: Mapping[str, float], sizes: Sequence[int], reported: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    """Return where the caches end, by the latencies of tables of some sizes."""
+    return cache_ends({size: times_ns[f"latency {size}"] for size in sizes}, reported)
+
+
+def _fields(times_ns: Mapping[str, float], sizes: Sequence[int], base: MachineModel, threads: int) -> dict[str, Any]:
+    """Return all measured fields of the model."""
+    caches = _caches(times_ns, sizes, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
+    fields = {
+        **_sizes_and_rates(times_ns, caches, base, threads),
+        "memory_ns": times_ns[f"latency {sizes[-1]}"],
+        **derived_fields(times_ns, base, threads),
+    }
+    return fields | element_fields(times_ns, fields["line_ns"][2:], fields["lane_load_ns"] / LANE_UOPS)
 
 
 def _sizes_and_rates(

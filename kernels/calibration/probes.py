@@ -26,7 +26,7 @@ from .probe_program import (
     load_probes,
     probe_names,
 )
-from .stable_times import Probe, timed
+from .samples import Probe, timed
 
 Numbers = TypeVar("Numbers", bound=tuple[int, ...])
 

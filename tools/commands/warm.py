@@ -67,14 +67,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _calibrate() -> None:
-    """Measure this machine, since schedules follow from it; one that is too busy has its built-in model."""
+    """Measure this machine, since schedules follow from it."""
     from ...kernels.calibration.calibrate import keep
-    from ...kernels.calibration.stable_times import BusyMachineError
 
-    try:
-        keep(measured())
-    except BusyMachineError as error:
-        make_console(stderr=True).print(f"{error}; going on with the built-in model", style="yellow")
+    keep(measured())
 
 
 def _list(as_json: bool) -> int:

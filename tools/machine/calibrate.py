@@ -33,7 +33,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure this machine; the status is 1 when it is too busy."""
+    """Measure this machine."""
     if options.forget:
         if options.dry_run or options.machine_file is not None:
             raise UsageError("--forget measures nothing; leave --dry-run and --machine-file out")
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def measured() -> "Calibration":
-    """Measure this machine behind a bar; raises BusyMachineError."""
+    """Measure this machine behind a bar."""
     from ...kernels.calibration.calibrate import calibrate
 
     with progress("measuring this machine") as show:
@@ -65,8 +65,28 @@ def beside_built_in(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str
     return {name: f"{_text(fields[name]):<26} built-in {_text(getattr(other, name))}" for name in names}
 
 
+def doubts(found: "Calibration") -> list[str]:
+    """Return what of a calibration is not measured, and why."""
+    notes: list[str] = []
+    if found.other_cores >= BUSY_CORES:
+        notes.append(
+            f"other processes used {found.other_cores:.1f} cores while this machine was measured, so the last cache "
+            "and launches are not; measure again when they are done"
+        )
+    ends = [
+        f"{name} {_text(each['low'])} to {_text(each['high'])}"
+        for name, each in found.uncertain.items()
+        if each["low"] != each["high"]
+    ]
+    if ends:
+        notes.append(f"the built-in numbers stay where the measured ones vary: {'; '.join(ends)}")
+    return notes
+
+
 def _text(value: Any) -> str:
-    return ", ".join(map(_text, value)) if isinstance(value, tuple) else f"{value:g}" if value < 1e5 else str(value)
+    return (
+        ", ".join(map(_text, value)) if isinstance(value, tuple | list) else f"{value:g}" if value < 1e5 else str(value)
+    )
 
 
 def _kept(found: "Calibration") -> Path:
@@ -91,12 +111,8 @@ def _print(found: "Calibration", kept: Path | None) -> None:
     console = make_console()
     for name, text in beside_built_in(found.fields, found.fields).items():
         console.print(f"{name:<20} {text}")
-    if found.other_cores >= BUSY_CORES:
-        console.print(
-            f"note: other processes used {found.other_cores:.1f} cores meanwhile, so the last cache and launches are "
-            "not measured; measure again when they are done",
-            style="yellow",
-        )
+    for note in doubts(found):
+        console.print(f"note: {note}", style="yellow")
     if kept is None:
         console.print("nothing is kept of a dry run")
     elif knobs.machine is None:

@@ -14,10 +14,9 @@ from ...kernels.host import cpu
 from ...kernels.host.cache_folder import why_not_writable
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
-from ...kernels.host.machine_files.calibration_file import BUSY_CORES
 from ...lowering.programs import PROGRAMS, find
 from ..console.terminal import DONE, FAILED, Parser, make_console
-from .calibrate import beside_built_in
+from .calibrate import beside_built_in, doubts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -125,13 +124,8 @@ def _doubts(found: "Calibration") -> list[str]:
     now = {name: cpu.package_version(name) for name in found.versions}
     changed = [f"{name} {version}, now {now[name]}" for name, version in found.versions.items() if now[name] != version]
     again = "gathernest calibrate measures it again"
-    doubts = [f"this machine was measured with {', '.join(changed)}; {again}"] if changed else []
-    if found.other_cores >= BUSY_CORES:
-        doubts.append(
-            f"other processes used {found.other_cores:.1f} cores while this machine was measured, so its last cache "
-            f"and launches were not; {again}"
-        )
-    return doubts
+    changes = [f"this machine was measured with {', '.join(changed)}; {again}"] if changed else []
+    return [*changes, *doubts(found)]
 
 
 def _thread_facts(findings: Findings) -> dict[str, Any]:

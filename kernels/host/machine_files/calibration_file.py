@@ -11,7 +11,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ..knobs import knobs
 from .described_machine import said_of_machine
 from .measured_file import measured_file, read_measured
 
-FORMAT, KIND = 1, "machines"
+FORMAT, KIND = 2, "machines"
 # A calibration beside which other processes used so many cores lacks what they disturb most, and is doubted.
 BUSY_CORES = 0.5
 DATE = "%Y-%m-%dT%H:%M:%SZ"
@@ -42,6 +42,8 @@ class Calibration:
         other_cores: how many cores other processes used meanwhile, on average.
         date: when, in UTC, such as 2026-11-21T12:00:00Z.
         versions: of the packages that it was measured with.
+        uncertain: the fields that keep the value of the built-in model, with the low and the high end of the interval
+            in which the measurements lie.
     """
 
     base: str
@@ -51,6 +53,7 @@ class Calibration:
     other_cores: float
     date: str
     versions: Mapping[str, str]
+    uncertain: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @functools.cached_property
     def model(self) -> MachineModel:
@@ -80,6 +83,9 @@ class Calibration:
         measured = {name: getattr(model, name) for name in given["fields"]}
         if datetime.fromisoformat(given["date"]).tzinfo is None:
             raise ValueError("date has a time zone")
+        known, ends = set(MachineModel.__dataclass_fields__), dict(given["uncertain"])
+        if not ends.keys() <= known or not all({*each} == {"low", "high"} for each in ends.values()):
+            raise ValueError("uncertain has the ends of intervals of fields")
         if type(given["threads"]) is not int or type(given["other_cores"]) not in (int, float):
             raise ValueError("threads and other_cores are numbers")
         return cls(

@@ -23,7 +23,8 @@ MADE_UP = {"l3_bytes": 24 << 20, "copy_bytes_per_ns": (90.0, 60.0, 20.0), "check
 
 def made_up(**changed) -> Calibration:
     versions, date = {"numba": "0.1"}, "2026-11-22T12:00:00Z"
-    return replace(Calibration("zen3", MADE_UP, machine_facts(), 2, 0.25, date, versions), **changed)
+    uncertain = {"memory_ns": {"low": 90.0, "high": 150.0}}
+    return replace(Calibration("zen3", MADE_UP, machine_facts(), 2, 0.25, date, versions, uncertain), **changed)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def own_folder(cache_dir, unnamed_machine):
 
 def test_schedules_follow_from_a_calibration_unless_a_machine_is_named():
     path = keep(made_up())
-    assert path == calibration_path() and json.loads(path.read_text())["format"] == 1
+    assert path == calibration_path() and json.loads(path.read_text())["format"] == 2
     known = machine.known_machine()
     assert known.model == replace(BUILT_IN["zen3"], name="zen3, calibrated", **MADE_UP)
     assert known.because == "measured at 2026-11-22T12:00:00Z"
@@ -69,13 +70,15 @@ def test_prepared_calls_are_planned_anew_after_a_calibration(monkeypatch):
         lambda text: text[: len(text) // 2],
         lambda text: "[]",
         lambda text: "[" * 100_000,
-        lambda text: text.replace('"format": 1', '"format": 0'),
+        lambda text: text.replace('"format": 2', '"format": 1'),
         lambda text: text.replace("0.3", "-0.3"),
         lambda text: text.replace("0.3", "NaN"),
         lambda text: text.replace("check_ns", "cheque_ns"),
         lambda text: text.replace('"zen3"', '"zen9"'),
         lambda text: text.replace('"architecture": "', '"architecture": "not '),
         lambda text: text.replace("2026-11-22T", "yesterday "),
+        lambda text: text.replace('"memory_ns": {', '"memory": {'),
+        lambda text: text.replace('"low"', '"least"'),
         lambda text: text.replace('"threads": 2', '"threads": "two"'),
     ],
 )

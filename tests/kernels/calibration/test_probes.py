@@ -4,7 +4,7 @@ import pytest
 
 from gathernest.kernels.calibration import probes
 from gathernest.kernels.calibration.probes import Workplace
-from gathernest.kernels.calibration.stable_times import Timer
+from gathernest.kernels.calibration.samples import Timer
 
 
 @pytest.fixture
