@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError, show
-from ...lowering.schedule.candidates import predict_us
+from ...lowering.schedule.predict import predict
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
 from ..host.machine import machine_model
@@ -34,7 +34,7 @@ def predicted_us(plan: Plan) -> float | None:
     if plan.given is not None:
         return None
     is_gradient = plan.problem.gradient is not None
-    return predict_us(plan.layout.nest, plan.schedule, machine_model(), is_gradient=is_gradient)
+    return predict(plan.schedule, plan.layout.nest, machine_model(), is_gradient=is_gradient).time_us
 
 
 def explain(

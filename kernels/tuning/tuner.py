@@ -16,8 +16,8 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, show
 from ...ir.problem import Problem
-from ...lowering.schedule.candidates import predict_us
 from ...lowering.schedule.machine_model import MachineModel
+from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.search.search_space import best_predicted, search
 from ...lowering.schedule.search.space import Space
@@ -186,7 +186,8 @@ class Tuner:
                 f"{problem.name} {problem.table} by {problem.indices} moves nothing; tune larger sizes"
             )
         self._plan: Plan = plan
-        self._predict = partial(predict_us, machine=machine_model() if machine is None else machine)
+        model = Model(plan.layout.nest, machine_model() if machine is None else machine)
+        self._predict = lambda schedule: model.predict(schedule).time_us
         self.default = plan.schedule
         self._space = Space(plan.layout.nest, self.default, sharing_threads(), problem.adds)
         self._out = np.zeros(problem.result.shape, problem.result.dtype)

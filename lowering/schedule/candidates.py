@@ -13,13 +13,11 @@ from typing import Any
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .cost.gather_cost import GatherModel
-from .cost.gradient_cost import GradientModel
-from .cost.reduction_cost import ReductionModel
 from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
 from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
+from .predict import Model
 from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
 
@@ -31,12 +29,6 @@ Options = Callable[[NestShape, MachineModel, Schedule], list[Variation]]
 
 TRIED_LANE_BYTES = (STREAM_BYTES, 32, 64)
 TILE_FACTOR = 4  # between the tiles of a candidate and those that are chosen
-
-
-def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_gradient: bool = False) -> float:
-    """Return about how many microseconds a call takes; the machine has the number of threads."""
-    model = ReductionModel if nest.sums_bags else GradientModel if is_gradient else GatherModel
-    return model(nest, machine).predict(schedule).time_us
 
 
 def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list[Variation]:
@@ -78,7 +70,7 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     are not known.
     """
     rules = proposed.schedule
-    model, changes, reasons = GatherModel(nest, machine), Variation(), list[str]()
+    model, changes, reasons = Model(nest, machine), Variation(), list[str]()
     least_us = model.predict(rules).time_us
     for field, describe, options, gain in _STEPS:
         others = options(nest, machine, rules)
@@ -106,7 +98,7 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
 
 
 def _gathered(
-    nest: NestShape, machine: MachineModel, model: GatherModel, loaded: Schedule
+    nest: NestShape, machine: MachineModel, model: Model, loaded: Schedule
 ) -> tuple[Schedule, tuple[str, ...]]:
     """Return the schedule with the lanes loaded as the least regret asks for, and the reason where that is by gathers.
 
@@ -249,7 +241,7 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     ways = gradient_ways(nest, machine)
     if ways == [Choice(Schedule(), ways[0].reasons)]:
         return ways[0]
-    model = GradientModel(nest, machine)
+    model = Model(nest, machine, is_gradient=True)
     timed = [(model.predict(way.schedule).time_us, place) for place, way in enumerate(ways)]
     most_us = fixed.LEAST_PREDICTED_GAIN * min(timed)[0]
     least_us, place = next(each for each in timed if each[0] <= most_us)  # the plainest of those that are as fast
@@ -273,7 +265,7 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
     name, size = nest.innermost
     if cached.specialize is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
         return proposed
-    model, streamed = ReductionModel(nest, machine), replace(cached, stream=True)
+    model, streamed = Model(nest, machine), replace(cached, stream=True)
     cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
     is_separate = any(each.separate for each in cached.prefetch)
     least = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES

@@ -24,9 +24,10 @@ from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
-from ...lowering.schedule.candidates import candidates, predict_us
+from ...lowering.schedule.candidates import candidates
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
+from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import STEPS, Schedule
 from .cases.case import Case, Inputs, expected
 from .measure import geometric_mean
@@ -165,7 +166,8 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
 
 def _predictions(case: Case, nest: NestShape, machine: MachineModel) -> Callable[[Schedule], float]:
     """Return what predicts the time of schedules."""
-    return lambda schedule: predict_us(nest, schedule, machine, is_gradient=case.is_gradient)
+    model = Model(nest, machine, is_gradient=case.is_gradient)
+    return lambda schedule: model.predict(schedule).time_us
 
 
 def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Schedule], float]) -> list[Schedule]:

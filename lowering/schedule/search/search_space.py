@@ -13,15 +13,14 @@ from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.modules.plugins import load_passes
 from .. import thresholds as fixed
-from ..loop_sizes import NestShape
 from ..machine_model import GATHERED_BYTES, LINE_BYTES
 from ..prefetch_heuristic import FAR
 from ..schedule import Prefetch, Schedule
 from .gradients import grouped_indices, listed_elements, owner_counts, prefetched_slices, sort_parts
 from .space import ROW, Space, innermost, loops_beside, scheduled_loops, with_loops, without_owners
 
-# Gives the microseconds that a nest takes under a schedule.
-Predict = Callable[[NestShape, Schedule], float]
+# Gives the microseconds that the nest takes under a schedule.
+Predict = Callable[[Schedule], float]
 
 Generator = Callable[[Space, Schedule], Iterable[Schedule]]
 # Takes the schedules in the search, the new ones last, and returns those to go on with.
@@ -43,7 +42,7 @@ def search(space: Space, keep: Keep) -> tuple[Schedule, ...]:
 
 def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict, most: int) -> list[Schedule]:
     """Return the default and the schedules predicted to be the fastest, `most` in all, in the order given."""
-    ranked = sorted(schedules, key=lambda schedule: (schedule != space.default, predict(space.nest, schedule)))
+    ranked = sorted(schedules, key=lambda schedule: (schedule != space.default, predict(schedule)))
     chosen = set(ranked[:most])
     return [schedule for schedule in schedules if schedule in chosen]
 

@@ -9,8 +9,8 @@ from gathernest.ir.errors import InternalError
 from gathernest.kernels.roofline.ceilings import Ceilings
 from gathernest.kernels.roofline.explain import ExplainError, explain
 from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
-from gathernest.lowering.schedule.candidates import predict_us
 from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.schedule.predict import predict
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule, shorter_schedules
 
 TILED = "tile-loops{loops=indices sizes=16}"
@@ -49,7 +49,7 @@ def test_text_has_a_part_for_each_question(golden, without_numbers):
         found = kernel.explain(rounds=1)
     assert {name: len(times) for name, times in found.bound.rounds_us.items()} == {"copy": 1, "random lines": 1}
     assert found.fraction_in_order == found.fraction
-    assert found.predicted_us == predict_us(kernel.plan.layout.nest, kernel.plan.schedule, BUILT_IN["zen3"])
+    assert found.predicted_us == predict(kernel.plan.schedule, kernel.plan.layout.nest, BUILT_IN["zen3"]).time_us
     text = re.sub(r"(?m)^(the machine is|the median is) .*\n", "", without_numbers(str(found)))
     text = re.sub(r"(?m)^\d+ lines of data", "# lines of data", text)  # a row has two lines where it is not aligned
     text = re.sub(r"(at # (?:GB/s|million a second))  .*", r"\1  THE FASTEST WAY", text)

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from gathernest.lowering.schedule import candidates, gather_heuristic, gradient_heuristic
-from gathernest.lowering.schedule.cost.gather_cost import GatherModel
-from gathernest.lowering.schedule.cost.gradient_cost import GradientModel
-from gathernest.lowering.schedule.cost.reduction_cost import ReductionModel
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
+from gathernest.lowering.schedule.predict import Model
 from gathernest.lowering.schedule.schedule import Choice, Schedule
 
 TEXTS = Path(__file__).parents[2] / "golden" / "texts" / "schedules"
@@ -57,17 +55,11 @@ def say_ways(nest: NestShape, machine: MachineModel) -> list[str]:
     return [str(way.schedule) or "none" for way in gradient_heuristic.gradient_ways(nest, machine)]
 
 
-def rounded(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
-
-
-def say_time(model: Callable[[NestShape, MachineModel], GatherModel | GradientModel | ReductionModel], **order):
+def say_time(*, is_gradient: bool = False, **order) -> Callable[[NestShape, MachineModel, str], list[str]]:
     """Return a function to the terms of a predicted time in microseconds."""
 
     def say(nest: NestShape, machine: MachineModel, schedule: str) -> list[str]:
-        found = model(nest, machine).predict(Schedule.parse(schedule), **order)
-        terms = (f"{name} {rounded(value)}" for name, value in found._asdict().items() if value)
-        return [f"{rounded(found.time_us)} µs: {', '.join(terms)}"]
+        return [str(Model(nest, machine, is_gradient=is_gradient).predict(Schedule.parse(schedule), **order))]
 
     return say
 
@@ -79,10 +71,10 @@ QUESTIONS: dict[str, Callable[..., list[str]]] = {
     "ways of a gradient": say_ways,
     "bags": say_choice(candidates.choose_reduction),
     "rules of bags": say_choice(gradient_heuristic.choose_reduction_schedule),
-    "time of a gather": say_time(GatherModel),
-    "time of a gather by ascending indices": say_time(GatherModel, ascending=True),
-    "time of a gradient": say_time(GradientModel),
-    "time of bags": say_time(ReductionModel),
+    "time of a gather": say_time(),
+    "time of a gather by ascending indices": say_time(ascending=True),
+    "time of a gradient": say_time(is_gradient=True),
+    "time of bags": say_time(),
 }
 
 

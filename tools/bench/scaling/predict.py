@@ -15,8 +15,9 @@ from ....kernels.host.machine_files.described_machine import said_of_machine
 from ....kernels.problems.named_problem import problem_of
 from ....kernels.runtime.layout import Layout
 from ....kernels.runtime.select_schedule import choice_for
-from ....lowering.schedule.cost.gather_cost import GatherModel, Prediction
 from ....lowering.schedule.machine_model import MachineModel
+from ....lowering.schedule.predict import Terms
+from ....lowering.schedule.predict import predict as predict_terms
 from ..cases.case import Case, describe
 from ..table import markdown_table, ratio_text, time_text
 
@@ -65,7 +66,7 @@ class Predicted:
     """A gather, what is said to bound it, and its prediction for each number of threads."""
 
     case: Case
-    by_threads: dict[int, Prediction]
+    by_threads: dict[int, Terms]
 
 
 def read_sockets(path: Path) -> Sockets:
@@ -98,11 +99,11 @@ def predict(cases: Sequence[Case], machine: Sockets) -> list[Predicted]:
     ]
 
 
-def _predicted(case: Case, machine: Sockets, threads: int) -> Prediction:
+def _predicted(case: Case, machine: Sockets, threads: int) -> Terms:
     data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype))
     problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
     nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
-    return GatherModel(nest, model).predict(choice_for(nest, model, is_gradient=False).schedule)
+    return predict_terms(choice_for(nest, model, is_gradient=False).schedule, nest, model)
 
 
 def as_markdown(predicted: Sequence[Predicted]) -> str:

@@ -1,16 +1,16 @@
-"""What the cost model expects: an order of schedules, not a stopwatch."""
+"""What the model expects: an order of schedules, not a stopwatch."""
 
+import math
 import random
 from dataclasses import replace
 
 import pytest
 
-from gathernest.lowering.schedule.candidates import predict_us
-from gathernest.lowering.schedule.cost.gather_cost import GatherModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
-from gathernest.lowering.schedule.machine_model import BUILT_IN, held
-from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel, held
+from gathernest.lowering.schedule.predict import Terms, predict
+from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
@@ -21,6 +21,10 @@ def nest(axis: int, indices: int, inner: int) -> NestShape:
 
 
 LARGE = nest(1_000_000, 100_000, 64)
+
+
+def predict_us(shape: NestShape, schedule: Schedule, machine: MachineModel) -> float:
+    return predict(schedule, shape, machine).time_us
 
 
 def test_the_chosen_schedule_is_expected_to_beat_the_nest_as_it_stands():
@@ -43,7 +47,7 @@ def test_little_work_is_not_shared():
 
 
 def predicted(shape: NestShape, machine=MACHINE, **changes):
-    return GatherModel(shape, machine).predict(choose_schedule(shape, machine).schedule, changes)
+    return predict(replace(choose_schedule(shape, machine).schedule, **changes), shape, machine)
 
 
 def test_a_cache_holds_all_that_fits_and_less_of_more():
@@ -101,7 +105,7 @@ def test_more_threads_than_tiles_are_idle():
         (("indices", 4), ("inner", 10**7)), (), 4, (("axis", 4), ("inner", 10**7)), looked_up=frozenset({"indices"})
     )
     whole = Schedule(parallel=("indices",), lanes=16)
-    times = [GatherModel(few, replace(MACHINE, threads=count)).predict(whole).lines for count in (4, 64)]
+    times = [predict(whole, few, replace(MACHINE, threads=count)).lines for count in (4, 64)]
     assert times[0] == times[1]
 
 
@@ -109,3 +113,39 @@ def test_faster_machines_are_expected_to_be_faster():
     schedule = choose_schedule(LARGE, MACHINE).schedule
     slow = replace(MACHINE, copy_bytes_per_ns=(10.0,) * 3, line_ns=(20.0,) * 4)
     assert predict_us(LARGE, schedule, MACHINE) < predict_us(LARGE, schedule, slow)
+
+
+def nests_of_zero_sizes():
+    """Yield (nest, schedule, is a gradient) of sizes of which one is 0, for a schedule with all kinds of steps."""
+    steps = Schedule(
+        (("indices", 16),),
+        parallel=("indices_o",),
+        lanes=8,
+        gather=True,
+        prefetch=(Prefetch("rows", "indices_i", 4, 2, 2), Prefetch("rows", "indices_i", 1, 2)),
+    )
+    by = frozenset({"indices", "bag"})
+    for axis, count, inner, bag in ((0, 20, 8, 3), (9, 0, 8, 3), (9, 20, 0, 3), (9, 20, 8, 0)):
+        table = (("axis", axis), ("inner", inner))
+        rows, scalars = (("indices", count), ("inner", inner)), (("outer", axis), ("indices", count))
+        bags = (("indices", count), ("bag", bag), ("inner", inner))
+        for stream in (False, True):
+            schedule = replace(steps, stream=stream)
+            yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule, False
+            yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule, True
+            yield NestShape(scalars, (), 4, (("outer", axis), ("axis", inner)), looked_up=by), schedule, False
+            yield NestShape(bags, bags[:2], 4, table, looked_up=by), schedule, False
+
+
+def test_every_schedule_of_a_nest_of_size_0_has_a_time():
+    for shape, schedule, is_gradient in nests_of_zero_sizes():
+        for threads in (1, 2):
+            found = predict(schedule, shape, replace(MACHINE, threads=threads), is_gradient=is_gradient)
+            assert 0 < found.time_us < math.inf
+
+
+def test_the_terms_print_themselves_and_leave_out_those_that_are_0():
+    assert (
+        str(Terms(1234.0, 20.0, 0.0, 0.5, 3.0, 0.0, 0.0))
+        == "1,258 µs: lines 1,234, stores 20, check 0.5, instructions 3"
+    )
