@@ -60,7 +60,7 @@ def small_instance(plan: Plan) -> SmallInstance:
     problem = _small_problem(plan.problem)
     large, small = plan.layout.canonical, Layout.of(problem).canonical
     specs = parse_specs(plan.pipeline)
-    sizes = _Sizes(_loop_sizes(large), _loop_sizes(small))
+    sizes = _Sizes(_shape(large), _shape(small))
     own = row_bytes(small, Layout.of(problem).width_bytes)
     changed = [_smaller(spec, sizes, own) for spec in specs]
     notes = []
@@ -116,7 +116,7 @@ def _smaller(spec: ArgSpec, sizes: _Sizes, own_bytes: int | None) -> ArgSpec:
     return ArgSpec(spec.name, options)
 
 
-def _loop_sizes(canonical: CanonicalGather) -> dict[str, int]:
+def _shape(canonical: CanonicalGather) -> dict[str, int]:
     """Return the trip counts of loops by name: of those that copy, and of those over data."""
     return {
         str(dim): size

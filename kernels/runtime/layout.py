@@ -14,7 +14,7 @@ from ...ir.element_types import element_type_name, machine_width, number_name, n
 from ...ir.loop_name import LoopName
 from ...ir.problem import Problem
 from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, reaches_past
-from ...lowering.schedule.loop_sizes import Loop, NestShape, trips
+from ...lowering.schedule.shape import Loop, NestShape, trips
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
-from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
+from ...lowering.schedule.shape import NestShape
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ...lowering.schedule.tiling import Check, choose_check
 from ..host.knobs import knobs

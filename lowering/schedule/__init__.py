@@ -1,1 +1,1 @@
-"""Schedules, and their choice: loop sizes, machine model, heuristics, cost model, search space, traffic."""
+"""Schedules, and their choice: shapes of nests, machine model, prediction, heuristics, search space, traffic."""

@@ -15,11 +15,11 @@ from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
-from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
 from .predict import Model
 from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
+from .shape import NestShape
 
 # The fields of a schedule with their values, by name.
 Variation = dict[str, Any]

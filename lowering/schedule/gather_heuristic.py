@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .loop_sizes import Loop, NestShape, trips
 from .machine_model import GATHERED_BYTES, LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
+from .shape import Loop, NestShape, trips
 from .tiling import Tiles, checked_rows, tile_checks, tile_innermost
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
-from .loop_sizes import Loop, NestShape, trips
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
+from .shape import Loop, NestShape, trips
 from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .loop_sizes import NestShape, trips
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
 from .schedule import Schedule
-from .tiling import CountedCheck, StagedCheck, Tiles, choose_check, staged_bits, staged_bits_of_bags
+from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
+from .tiling import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 
 # No call takes less: a nanosecond.
 MIN_TIME_US = 1e-3
@@ -71,7 +71,7 @@ class Team(NamedTuple):
     """
 
     threads: int
-    tasks: float
+    tasks: int
     beside: frozenset[str]
     passes: int
     owners: int
@@ -150,12 +150,13 @@ class Work(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The lines of data that a gather or bags read: their time, their bytes of memory, and what prefetches cost."""
+    """The lines of data of a gather or bags: time, bytes of memory, instructions of prefetches, pieces of a row."""
 
     traffic: Traffic
     lines_ns: float
     line_bytes: float
     prefetch_uops: float
+    pieces: int
 
 
 class Model:
@@ -164,7 +165,7 @@ class Model:
     def __init__(self, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False):
         self._nest, self._machine = nest, machine
         self._adds, self._sums = is_gradient, nest.sums_bags
-        self._row, self._sizes = dict(nest.row), dict(nest.loops)
+        self._row = dict(nest.row)
         self._row_bytes, self._uop_ns = nest.row_bytes, machine.uop_ns
         self._places = nest.out_bytes // max(self._row_bytes, 1)
         self._is_shared = machine.threads > 1 and (
@@ -176,22 +177,14 @@ class Model:
         resolve_uops = fixed.RESOLVE_UOPS * nest.tuple_size + fixed.COMBINE_UOPS * (nest.tuple_size - 1)
         bits = None if is_gradient else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
         self._staged, self._resolve_uops = bits, 1 if bits else resolve_uops
-        self._out_bytes = self._written_bytes()
+        self._out_bytes = nest.table_bytes if is_gradient else nest.written_bytes
         self._run = nest.innermost[1]
         # The loop whose later iterations a prefetch of rows or elements reads.
-        self._ahead = next((name for name in reversed(self._sizes) if name not in self._row), None)
+        self._ahead = next((name for name, _ in reversed(nest.loops) if name not in self._row), None)
         has_axis = any(name.role == "axis" for name, _ in nest.table)
         span = nest.span_bytes if has_axis and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
         self._memory: dict[Any, Any] = {}
-
-    def _written_bytes(self) -> int:
-        """Return the bytes of the result that are written once: sums of bags are fewer than the rows of data."""
-        nest = self._nest
-        if not self._sums:
-            return nest.table_bytes if self._adds else nest.out_bytes
-        self._bags = math.prod(size for name, size in nest.copied if name.role == "indices")
-        return self._bags * trips(nest.row) * (nest.sum_bytes or nest.width_bytes)
 
     def predict(self, schedule: Schedule, changes: Mapping[str, Any] = NO_CHANGES, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule, or of one that differs from it in some fields.
@@ -203,12 +196,12 @@ class Model:
         def given(name: str) -> Any:
             return changes[name] if name in changes else getattr(schedule, name)
 
-        tiles = given("tiles")
-        team = self._team(given("parallel"), tiles, given("owners"))
+        loops = self._loops(given)
+        team = self._team(loops, given("parallel"))
         if self._adds:
             work = self._sum(schedule, team)
         else:
-            work = self._copy(schedule, team, self._data(given, tiles, team, ascending), given)
+            work = self._copy(schedule, team, self._data(given, loops, team, ascending), given)
         instructions, each = self._uop_ns * work.uops, 1 / team.threads
         check_ns = work.check_ns / (machine.threads if "check" in team.beside else 1)
         stores = work.stores_ns / (machine.threads if work.clears and "clear" in team.beside else 1)
@@ -245,7 +238,7 @@ class Model:
         stream, traffic = given("stream"), data.traffic
         read = data.line_bytes + traffic.read_bytes
         if self._sums:
-            uops, starts_ns = self._bag_uops(schedule, self._pieces(given("tiles")), data.prefetch_uops), 0.0
+            uops, starts_ns = self._bag_uops(schedule, data), 0.0
         else:
             is_staged, lanes = given("hoist") is not None, given("lanes")
             uops = data.prefetch_uops + self._resolve_uops * (self._nest.indices if is_staged else self._places)
@@ -290,35 +283,23 @@ class Model:
 
     # how the work is shared
 
-    def _team(self, parallel: tuple[str, ...], tiles: Tiles, owned: tuple[str, int] | None) -> Team:
-        key = "team", parallel, tiles, owned
-        if key in self._memory:
-            return self._memory[key]
-        cut, owners = dict(tiles), owned[1] if owned else 1
-        tasks, passes, row_share, copying = float(owners), owners, 1.0, False
-        beside = set[str]()
-        for name in map(LoopName, parallel):
-            if name.nest:
-                beside.add(name.nest)
-                continue
-            copying, whole = True, name.untiled
-            if whole == "owners":
-                continue
-            size = self._sizes.get(whole) or next((size for dim, size in self._nest.table if dim == whole), 1)
-            count = max(size / cut.get(whole, 1), 1.0) if name != whole else max(size, 1)
-            count = math.ceil(count) if self._adds else count
-            tasks *= count
-            if self._adds and whole in self._row:
-                passes, row_share = passes * math.ceil(count), row_share / count
-        threads = min(self._machine.threads, math.ceil(tasks)) if copying and self._is_shared else 1
-        found = self._memory[key] = Team(threads, tasks, frozenset(beside), passes, owners, row_share)
+    def _loops(self, given: Callable[[str], Any]) -> dict[str, ScheduledLoop]:
+        """Return the loops under a schedule by name."""
+        fields = [given(name) for name in ("tiles", "order", "parallel", "owners", "grouped")]
+        if (found := self._memory.get(key := ("loops", *fields))) is None:
+            loops = scheduled_loops(self._nest, *fields[:4], is_grouped=fields[4] is not None)
+            found = self._memory[key] = {loop.name: loop for loop in loops}
         return found
 
-    def _pieces(self, tiles: Tiles) -> int:
-        """Return in how many pieces a bag reads a row."""
-        name, size = self._nest.innermost
-        piece = dict(tiles).get(name, size) if self._sums and self._nest.is_row else size
-        return max(-(-size // piece), 1) if piece else 1
+    def _team(self, loops: Mapping[str, ScheduledLoop], parallel: tuple[str, ...]) -> Team:
+        """Return how the parallel loops are shared."""
+        shared = [loop for loop in loops.values() if loop.is_parallel]
+        parts = math.prod(loop.trips for loop in shared if self._adds and loop.name.untiled in self._row)
+        owners = loops["owners"].trips if "owners" in loops else 1
+        tasks = max(math.prod(loop.trips for loop in shared), 1)
+        threads = min(self._machine.threads, tasks) if shared and self._is_shared else 1
+        beside = frozenset(name for each in parallel if (name := LoopName(each).nest))
+        return Team(threads, tasks, beside, owners * parts, owners, 1 / max(parts, 1))
 
     # memory
 
@@ -383,15 +364,19 @@ class Model:
         split_ns = 2 * size / max(run_bytes, 1) * machine.line_ns[MEMORY] if is_split else 0.0
         return copy_ns(machine, size, IN_MEMORY) + split_ns, float(size)
 
-    def _data(self, given: Callable[[str], Any], tiles: Tiles, team: Team, ascending: bool) -> Data:
+    def _data(
+        self, given: Callable[[str], Any], loops: Mapping[str, ScheduledLoop], team: Team, ascending: bool
+    ) -> Data:
         """Return what the lines of data cost that a gather or bags read."""
         nest, machine = self._nest, self._machine
-        prefetches, stream, pieces, beside = given("prefetch"), given("stream"), 1, self._beside
-        if self._sums and (pieces := self._pieces(tiles)) > 1:
+        prefetches, stream, beside = given("prefetch"), given("stream"), self._beside
+        tiles_of_rows = (loop for loop in loops.values() if loop.name.is_outer_tile and loop.name.untiled in self._row)
+        pieces = math.prod(loop.trips for loop in tiles_of_rows) if self._sums else 1
+        if pieces > 1:
             piece_bytes = self._row_bytes // pieces
             beside = (piece_bytes - math.gcd(piece_bytes, STREAM_BYTES)) / LINE_BYTES
         traffic = self._traffic(stream, team.threads, self._span_bytes, beside)
-        late, ahead, step_uops, index_uops, cut = dict[int, float](), 1, 0.0, 0.0, dict(tiles)
+        late, ahead, step_uops, index_uops = dict[int, float](), 1, 0.0, 0.0
         step = 1 if nest.is_row else max(machine.vector_bytes // nest.width_bytes, 1)
         for each in prefetches:
             name = LoopName(each.loop).untiled
@@ -400,7 +385,7 @@ class Model:
                 continue
             lines = each.lines or self._row_bytes // LINE_BYTES
             index_uops += pieces * self._places * (self._resolve_uops + fixed.PREFETCH_UOPS * lines)
-            count = self._places if self._sums else min(self._sizes[name], cut.get(name, self._sizes[name]))
+            count = self._places if self._sums else loops[each.loop].trips
             late[each.locality] = min(each.ahead / max(count, 1), 1.0)
             ahead = max(ahead, each.ahead * step)
         first, line_bytes = traffic.first, self._first_reads * pieces * traffic.line_bytes
@@ -418,13 +403,13 @@ class Model:
         times = 1 - (1 - fixed.GATHERED) * (1 - far) if is_gathered and not prefetches else 1.0
         uops = index_uops + step_uops / (1 if nest.is_row else given("lanes") or 1)
         if not ascending:
-            return Data(traffic, times * (first_ns + again_ns), line_bytes, uops)
+            return Data(traffic, times * (first_ns + again_ns), line_bytes, uops, pieces)
         once = self._distinct / max(self._first_reads, 1)
         first_ns, line_bytes = first_ns * once, line_bytes * once
         if not (is_gathered or nest.is_row):
             strayed = self._strayed_lines * far
             first_ns, line_bytes = first_ns + strayed * machine.line_ns[MEMORY], line_bytes + strayed * LINE_BYTES
-        return Data(traffic, times * first_ns, line_bytes, uops)
+        return Data(traffic, times * first_ns, line_bytes, uops, pieces)
 
     def _added_lines(self, schedule: Schedule, team: Team, traffic: Traffic) -> tuple[float, float]:
         """Return the nanoseconds of the lines that are added to, and their bytes of memory."""
@@ -552,11 +537,12 @@ class Model:
         row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.prefetch else 0
         return found + self._places / team.row_share * (row + self._row_bytes * team.row_share / step_bytes * each)
 
-    def _bag_uops(self, schedule: Schedule, pieces: int, prefetch_uops: float) -> float:
+    def _bag_uops(self, schedule: Schedule, data: Data) -> float:
         """Return the instructions that add all rows, or the time that the sums of one element take, in instructions."""
         nest, in_registers, elements = self._nest, schedule.specialize is not None, trips(self._nest.row)
         sum_bytes, vector_bytes = nest.sum_bytes or nest.width_bytes, self._machine.vector_bytes
-        row = pieces * self._resolve_uops + prefetch_uops / max(self._places, 1)
+        pieces = data.pieces
+        row = pieces * self._resolve_uops + data.prefetch_uops / max(self._places, 1)
         if schedule.lanes is None and not (nest.is_row and nest.has_packed_rows and nest.is_packed):
             adding = elements * fixed.ELEMENT_UOPS
         else:  # LLVM makes vectors, where the schedule has none
@@ -566,7 +552,7 @@ class Model:
             adding = vectors * (each + (nest.sum_bytes > 0))
         again = pieces * (fixed.SUMMED_AGAIN_UOPS if in_registers else fixed.ADDED_AGAIN_UOPS)
         bag = pieces * fixed.SPECIALIZED_ROW_UOPS + elements * sum_bytes / vector_bytes
-        return self._places * max(row + adding, again) + self._bags * bag
+        return self._places * max(row + adding, again) + self._out_bytes // max(elements * sum_bytes, 1) * bag
 
 
 def predict(schedule: Schedule, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Terms:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .loop_sizes import Loop, NestShape
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .schedule import WHOLE_ROW, Prefetch
+from .shape import Loop, NestShape
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.

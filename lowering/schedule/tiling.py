@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
-from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
+from .shape import Loops, NestShape, scheduled_loops, trips
 from .thresholds import (
     LEAST_CHECKED_TILE,
     LEAST_TIMES_STAGED_RESULT,
@@ -114,21 +114,18 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     parallel = _shared(schedule)
     if not nest.checked or not parallel:
         return None
-    tiles, is_looked_up, sizes = dict(schedule.tiles), dict[str, bool](), dict[str, int]()
-    for name, size in nest.loops:
-        for loop, trips_of_loop in _tiled(name, size, tiles):
-            is_looked_up[loop], sizes[loop] = name in nest.looked_up, trips_of_loop
+    loops = scheduled_loops(nest, schedule.tiles, schedule.order, schedule.parallel)
+    is_looked_up = [loop.name.dimension in nest.looked_up for loop in loops]
     has_vectors = schedule.lanes is not None and not nest.is_row
     is_run = has_vectors and nest.innermost[0].role == "indices"
     least, least_bytes = (MIN_RUN_CHECKED, MIN_RUN_BYTES) if is_run else (MIN_CHECKED, MIN_PREFETCHED_INDEX_BYTES)
-    loops = schedule.order or tuple(sizes)
     found, count = None, 0
     for place, loop in enumerate(loops):
-        if not is_looked_up.get(loop):
+        if not is_looked_up[place]:
             break
-        checked = math.prod(sizes[inner] for inner in loops[place + 1 :] if is_looked_up.get(inner))
-        if loop == parallel[-1] or (found is not None and checked >= least and not nest.sums_bags):
-            found, count = loop, checked
+        checked = math.prod(inner.trips for at, inner in enumerate(loops) if at > place and is_looked_up[at])
+        if loop.name == parallel[-1] or (found is not None and checked >= least and not nest.sums_bags):
+            found, count = loop.name, checked
     if found is None:
         return None
     size_bytes = nest.index_bytes * count
@@ -208,14 +205,6 @@ def fewest_bits(positions: int, index_bytes: int, allowed: tuple[int, ...]) -> i
 def checked_rows(nest: NestShape) -> int:
     """Return how many rows of indices of known size a new result checks at a time."""
     return -(-MIN_CHECKED // nest.innermost[1])
-
-
-def _tiled(name: str, size: int, tiles: dict[str, int]) -> list[tuple[str, int]]:
-    """Return the loops, with their trips, that a loop becomes: those over and within its tiles."""
-    if name not in tiles:
-        return [(name, size)]
-    tile = tiles[name]
-    return [*_tiled(f"{name}_o", -(-size // tile), tiles), *_tiled(f"{name}_i", min(tile, size), tiles)]
 
 
 def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:

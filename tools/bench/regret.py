@@ -25,10 +25,10 @@ from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
 from ...lowering.schedule.candidates import candidates
-from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import STEPS, Schedule
+from ...lowering.schedule.shape import NestShape
 from .cases.case import Case, Inputs, expected
 from .measure import geometric_mean
 from .peers.gathernest_peer import compile_case

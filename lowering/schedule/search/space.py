@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from ....ir.loop_name import LoopName
 from .. import thresholds as fixed
-from ..loop_sizes import Loop, NestShape
 from ..schedule import Schedule
+from ..shape import Loop, NestShape
 from ..tiling import Tiles
 
 ROW = ("inner", "unit")

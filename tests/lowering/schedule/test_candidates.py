@@ -17,9 +17,9 @@ from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.candidates import candidates, choose_gradient_schedule, choose_reduction
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
-from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.shape import NestShape
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 PROBLEMS = {

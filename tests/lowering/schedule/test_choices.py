@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from gathernest.lowering.schedule import candidates, gather_heuristic, gradient_heuristic
-from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.predict import Model
 from gathernest.lowering.schedule.schedule import Choice, Schedule
+from gathernest.lowering.schedule.shape import NestShape
 
 TEXTS = Path(__file__).parents[2] / "golden" / "texts" / "schedules"
 NEST_FIELDS = {field.name for field in fields(NestShape)}

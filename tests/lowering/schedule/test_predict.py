@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
-from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel, held
 from gathernest.lowering.schedule.predict import Terms, predict
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.shape import NestShape
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 

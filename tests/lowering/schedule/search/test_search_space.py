@@ -14,10 +14,10 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.pipeline import run_passes
-from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 from gathernest.lowering.schedule.search.search_space import GENERATORS, Predict, best_predicted, search
 from gathernest.lowering.schedule.search.space import Space
+from gathernest.lowering.schedule.shape import NestShape
 
 ROWS = NestShape((("batch", 1), ("outer", 1), ("indices", 100_000), ("inner", 64)), (("indices", 100_000),), 4)
 MIDDLE = NestShape((("batch", 1), ("outer", 64), ("indices", 5000), ("inner", 32)), (), 4)
