@@ -28,8 +28,7 @@ os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv els
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-
-# A shell has commands that it starts in the background ignore SIGINT, and the processes that tests interrupt inherit it.
+# A shell lets commands in the background ignore SIGINT, and the processes that tests interrupt inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
