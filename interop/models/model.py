@@ -321,7 +321,7 @@ class _Trial:
     def _choose(self) -> tuple[ModelGather, ...]:
         """Return the gathers whose predicted savings are worth their calls; none where another run costs more."""
         gathers = [gather for gather in self._runtime.gathers if not gather.remark]
-        gains = [SAVED_FACTOR * gather.runtime_ns(gather, self._shapes) - CALL_NS for gather in gathers]
+        gains = [SAVED_FACTOR * gather.predict_runtime_ns(self._shapes) - CALL_NS for gather in gathers]
         is_worth = sum(gain for gain in gains if gain > 0) > CUT_NS
         return tuple(gather for gather, gain in zip(gathers, gains, strict=True) if is_worth and gain > 0)
 

@@ -8,7 +8,7 @@ write for `nn.EmbeddingBag`: its body is printed as text, and matched with the t
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,11 @@ from ...kernels.reduction.gather_reduce import gather_reduce
 from ...kernels.reduction.grouped_sums import grouped_sum
 from ...kernels.reduction.operands import Reduction
 from .onnx_graph import Graph, bodies, constant_of, integer, is_own
-from .runtime import ModelGather, Run, TensorSpec
+from .runtime import ModelGather, Run
 
 REDUCTIONS: dict[str, Reduction] = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max"}
 OPERATORS = {"sum": GatherReduce(), "mean": GatherMean(), "max": GatherMax()}
 REDUCED_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-# The runtime's time in nanoseconds: for each byte of gathered rows that it stores and reads again, and for each
-# iteration of a Loop.
-ROW_BYTE_NS, ITERATION_NS = 0.25, 10_000.0
 # A Loop whose body reads more values, or values through more operators, is no bag of an exporter.
 MAX_VALUES, MAX_DEPTH = 400, 20
 
@@ -153,7 +150,7 @@ def find_reduction(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> Model
     compute = functools.partial(_reduce_rows, order=order, reduce=reduce, keeps=keeps, is_mask=is_mask)
     operands = (table, indices) if factor is None else (table, indices, factor)
     kind = f"{reader.op_type} of Gather"
-    return _bag(graph, node.name or rows, kind, operands, reader.output[0], reduce, compute, _predict_rows_ns)
+    return _bag(graph, node.name or rows, kind, operands, reader.output[0], reduce, compute)
 
 
 def _reduce_rows(
@@ -186,13 +183,6 @@ def _reduce_rows(
     return sums.reshape((*shape, 1, columns) if keeps else (*shape, columns))
 
 
-def _predict_rows_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
-    table, indices = (shapes[name] for name in found.operands[:2])
-    dtype = found.specs[found.operands[0]].dtype
-    assert dtype is not None
-    return math.prod(indices) * table[1] * dtype.itemsize * ROW_BYTE_NS
-
-
 def _axes_of(node: onnx.NodeProto) -> np.ndarray | None:
     return next((np.array(attribute.ints) for attribute in node.attribute if attribute.name == "axes"), None)
 
@@ -209,22 +199,15 @@ def _bag(
     result: str,
     reduce: str,
     compute: Callable[..., np.ndarray],
-    predict: Callable[[ModelGather, Mapping[str, Shape]], float],
 ) -> ModelGather | None:
-    specs = {name: graph.spec(name) for name in operands}
-    if any(spec is None or spec.dtype is None for spec in specs.values()):
+    specs = {name: spec for name in operands if (spec := graph.spec(name)) is not None and spec.dtype is not None}
+    if len(specs) < len({*operands}) or (reduce == "max" and not graph.is_constant(operands[0])):
         return None
-    if reduce == "max" and not graph.is_constant(operands[0]):
+    table, indices = (specs[name].dtype for name in operands[:2])
+    if table not in REDUCED_DTYPES or indices is None or indices.kind not in "iu":
         return None
-    known: dict[str, TensorSpec] = {name: spec for name, spec in specs.items() if spec is not None}
-    table, indices = known[operands[0]], known[operands[1]]
-    if table.dtype not in REDUCED_DTYPES or indices.dtype is None or indices.dtype.kind not in "iu":
-        return None
-    tables = graph.tables_of(operands)
-    operator = OPERATORS[reduce]
-    return ModelGather(
-        node, kind, operands, result, operator, Bounds.ERROR, compute, tables, known, predict, (result, ())
-    )
+    rest = Bounds.ERROR, compute, graph.tables_of(operands), specs, result
+    return ModelGather(node, kind, operands, result, OPERATORS[reduce], *rest, is_loop="Loop" in kind)
 
 
 # ---- the Loops of exporters ----
@@ -274,7 +257,7 @@ def find_loop(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGathe
         compute = functools.partial(compute, order=order)
     compute = functools.partial(compute, reduce=reduce, known={})
     name = loop.name or loop.output[0]
-    return _bag(graph, name, "embedding bag (Loop)", operands, node.output[0], reduce, compute, _predict_loop_ns)
+    return _bag(graph, name, "embedding bag (Loop)", operands, node.output[0], reduce, compute)
 
 
 Matched = tuple[Reduction, tuple[str, ...], Callable[..., np.ndarray]]
@@ -505,8 +488,3 @@ def _reduce_sequence(
 def _is_ordered(table: np.ndarray) -> bool:
     """Return whether maxima of rows are the same in every runtime: without NaN and -0.0."""
     return bool((table == table).all()) and not np.signbit(table[table == 0]).any()
-
-
-def _predict_loop_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
-    """Return the runtime's time for a Loop, with an iteration for each element of the third operand."""
-    return math.prod(shapes[found.operands[2]]) * ITERATION_NS + _predict_rows_ns(found, shapes)

@@ -5,100 +5,69 @@ gathered first, and the operators run on the gathered elements, never on the who
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import numpy as np
 import onnx
 from onnx import helper
 
 from ...ir.element_types import is_movable
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
-from ...ir.semantics import Bounds, Shape
-from ...kernels.gather import gather, gather_elements, gather_nd
+from ...ir.semantics import Bounds
+from ...kernels.runtime.dispatch import run_gather
 from .onnx_bags import SumOrder, find_loop, find_reduction
 from .onnx_graph import Graph, integer, is_own
 from .runtime import ModelGather
 
 # Leave gathers in the runtime whose results cannot have more bytes than this: they are arithmetic on shapes.
 MAX_TINY_BYTES = 4096
-# The runtime's time for a gather, in nanoseconds: for each index, for each byte of the result, and for each element of
-# a table that an operator such as DequantizeLinear computes whole.
-INDEX_NS, BYTE_NS, TABLE_ELEMENT_NS = 2.0, 0.1, 0.3
 # Operators that give an element of the result for an element of their first operand, rounded the same way anywhere, and
 # read nothing else but constants of one element.
 ELEMENTWISE = frozenset(
     ["Cast", "Identity", "Neg", "Abs", "Relu", "Not", "Sqrt", "Add", "Sub", "Mul", "Div", "Min", "Max"]
 )
+OPERATORS: dict[str, Callable[[onnx.NodeProto], OperatorSpec]] = {
+    "Gather": lambda node: Gather(integer(node, "axis", 0)),
+    "GatherElements": lambda node: GatherElements(integer(node, "axis", 0)),
+    "GatherND": lambda node: GatherNd(integer(node, "batch_dims", 0)),
+}
 
 
 def find_gathers(graph: Graph, order: SumOrder) -> Iterator[ModelGather]:
     """Yield the gathers and bags that can be left out of a model, in the order of its nodes."""
     for node in graph.proto.graph.node:
         found = find_loop(node, graph, order)
-        if found is None and is_own(node, *_OPERATORS) and len(node.input) == 2 and len(node.output) == 1:
+        if found is None and is_own(node, *OPERATORS) and len(node.input) == 2 and len(node.output) == 1:
             found = find_reduction(node, graph, order) if node.op_type == "Gather" else None
             found = found or _gather_of(node, graph)
         if found is not None:
             yield found
 
 
-_OPERATORS: dict[str, Callable[[onnx.NodeProto], tuple[OperatorSpec, Callable[..., np.ndarray]]]] = {
-    "Gather": lambda node: (Gather(integer(node, "axis", 0)), partial(gather, axis=integer(node, "axis", 0))),
-    "GatherElements": lambda node: (
-        GatherElements(integer(node, "axis", 0)),
-        partial(gather_elements, axis=integer(node, "axis", 0)),
-    ),
-    "GatherND": lambda node: (
-        GatherNd(integer(node, "batch_dims", 0)),
-        partial(gather_nd, batch_dims=integer(node, "batch_dims", 0)),
-    ),
-}
-
-
 def _gather_of(node: onnx.NodeProto, graph: Graph) -> ModelGather | None:
     """Return the gather of a node, from the operand of the element-wise operators that compute its table."""
     (table, indices), result = node.input, node.output[0]
-    operator, compute = _OPERATORS[node.op_type](node)
-    chain = _elementwise_chain(table, graph) if node.op_type != "GatherND" else []
-    rows = result
-    if chain and (moved := _moved(chain, node, graph)) is not None:
-        table, rows, added = chain[0].input[0], f"{result}/gathered", moved
-    else:
-        chain, added = [], ()
-    specs = graph.spec(table), graph.spec(indices)
-    if None in specs or not all(spec.dtype is not None and is_movable(spec.dtype) for spec in specs if spec):
+    operator, kind = OPERATORS[node.op_type](node), node.op_type
+    chain, rows, added, is_computed = _elementwise_chain(table, graph), result, (), False
+    prefix = graph.make_prefix(result) if chain else result
+    if chain and (moved := _moved(chain, node, graph, prefix)) is not None:
+        table, rows, added = chain[0].input[0], f"{prefix}/gathered", moved
+        kind += f" before {' '.join(one.op_type for one in chain)}"
+        is_computed = not graph.is_constant(table) or any(is_own(one, "DequantizeLinear") for one in chain)
+    specs = {name: spec for name in (table, indices) if (spec := graph.spec(name)) is not None}
+    if table not in specs or indices not in specs:
         return None
-    table_spec, index_spec = specs
-    assert table_spec is not None and index_spec is not None
-    if table_spec.dtype is None or table_spec.dtype.kind not in "fiub":
+    dtypes = [spec.dtype for spec in specs.values()]
+    if (
+        dtypes[0] is None
+        or dtypes[0].kind not in "fiub"
+        or any(each is None or not is_movable(each) for each in dtypes)
+    ):
         return None
-    names = " ".join(one.op_type for one in chain)
-    kind = f"{node.op_type} before {names}" if chain else node.op_type
-    is_computed = any(is_own(one, "DequantizeLinear") or not graph.is_constant(table) for one in chain)
-    return ModelGather(
-        node.name or result,
-        kind,
-        (table, indices),
-        rows,
-        operator,
-        Bounds.ERROR,
-        compute,
-        graph.tables_of((table, indices)),
-        {table: table_spec, indices: index_spec},
-        partial(predict_gather_ns, is_computed=is_computed),
-        (result, added),
-        _remark(graph, result, indices),
-    )
-
-
-def predict_gather_ns(found: ModelGather, shapes: Mapping[str, Shape], *, is_computed: bool = False) -> float:
-    """Return the runtime's time for a gather, in nanoseconds; with the table's, where it is computed by the element."""
-    problem = found.problem(shapes, 1)
-    itemsize = problem.table.dtype.itemsize
-    result, count = math.prod(problem.slices.shape), math.prod(problem.indices.shape)
-    computed = math.prod(problem.table.shape) - result if is_computed else 0
-    return count * INDEX_NS + result * itemsize * BYTE_NS + computed * TABLE_ELEMENT_NS
+    compute, tables = partial(run_gather, operator, bounds=Bounds.ERROR), graph.tables_of((table, indices))
+    rest = Bounds.ERROR, compute, tables, specs, result, added, is_computed
+    remark = _remark(graph, result, indices)
+    return ModelGather(node.name or result, kind, (table, indices), rows, operator, *rest, remark=remark)
 
 
 def _remark(graph: Graph, result: str, indices: str) -> str:
@@ -144,7 +113,7 @@ def _sizes(graph: Graph, name: str) -> tuple[int, ...]:
 
 
 def _moved(
-    chain: Sequence[onnx.NodeProto], gathered: onnx.NodeProto, graph: Graph
+    chain: Sequence[onnx.NodeProto], gathered: onnx.NodeProto, graph: Graph, prefix: str
 ) -> tuple[onnx.NodeProto, ...] | None:
     """Return the nodes of a chain on gathered elements; None where one of them cannot be moved behind the gather.
 
@@ -157,12 +126,12 @@ def _moved(
         return None
     axis %= rank
     added: list[onnx.NodeProto] = []
-    name = f"{result}/gathered"
+    name = f"{prefix}/gathered"
     for place, node in enumerate(chain):
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        copy.input[0], copy.name = name, f"{result}/moved{place}"
-        name = copy.output[0] = result if node is chain[-1] else f"{result}/step{place}"
+        copy.input[0], copy.name = name, f"{prefix}/moved{place}"
+        name = copy.output[0] = result if node is chain[-1] else f"{prefix}/step{place}"
         added.append(copy)
         if not any(graph.rank(other) == 1 for other in node.input[1:]):
             continue
@@ -173,7 +142,7 @@ def _moved(
             columns = _sizes(graph, chain[0].input[0])[-1]
             if (axis, rank) != (0, 2):
                 return None
-            added[-1:] = _scale_rows(copy, indices, columns)
+            added[-1:] = _scale_rows(copy, indices, columns, f"{prefix}/{place}")
         elif scaled > axis:
             kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
             del copy.attribute[:]
@@ -181,22 +150,22 @@ def _moved(
     return tuple(added)
 
 
-def _scale_rows(node: onnx.NodeProto, indices: str, columns: int) -> Iterator[onnx.NodeProto]:
+def _scale_rows(node: onnx.NodeProto, indices: str, columns: int, prefix: str) -> Iterator[onnx.NodeProto]:
     """Yield the nodes of a DequantizeLinear with a scale for each row, on rows that are gathered by indices."""
     rows, result = node.input[0], node.output[0]
-    ones, sizes = f"{result}/flat", f"{result}/sizes"
-    yield helper.make_node("Constant", [], [ones], value_ints=[-1])
-    yield helper.make_node("Constant", [], [f"{result}/columns"], value_ints=[columns])
-    yield helper.make_node("Reshape", [indices, ones], [f"{result}/indices"])
-    yield helper.make_node("Constant", [], [f"{result}/matrix"], value_ints=[-1, columns])
-    yield helper.make_node("Reshape", [rows, f"{result}/matrix"], [f"{result}/rows"])
-    node.input[0], node.output[0] = f"{result}/rows", f"{result}/product"
+    names = {name: f"{prefix}/{name}" for name in ("flat", "columns", "matrix", "indices", "rows", "product", "shape")}
+    yield helper.make_node("Constant", [], [names["flat"]], value_ints=[-1])
+    yield helper.make_node("Constant", [], [names["columns"]], value_ints=[columns])
+    yield helper.make_node("Constant", [], [names["matrix"]], value_ints=[-1, columns])
+    yield helper.make_node("Reshape", [indices, names["flat"]], [names["indices"]])
+    yield helper.make_node("Reshape", [rows, names["matrix"]], [names["rows"]])
+    node.input[0], node.output[0] = names["rows"], names["product"]
     for number, other in enumerate(node.input[1:], 1):
-        node.input[number] = f"{result}/input{number}"
-        yield helper.make_node("Gather", [other, f"{result}/indices"], [node.input[number]])
+        node.input[number] = f"{prefix}/input{number}"
+        yield helper.make_node("Gather", [other, names["indices"]], [node.input[number]])
     del node.attribute[:]
     node.attribute.append(helper.make_attribute("axis", 0))
     yield node
-    yield helper.make_node("Shape", [indices], [f"{result}/shape"])
-    yield helper.make_node("Concat", [f"{result}/shape", f"{result}/columns"], [sizes], axis=0)
-    yield helper.make_node("Reshape", [f"{result}/product", sizes], [result])
+    yield helper.make_node("Shape", [indices], [names["shape"]])
+    yield helper.make_node("Concat", [names["shape"], names["columns"]], [f"{prefix}/sizes"], axis=0)
+    yield helper.make_node("Reshape", [names["product"], f"{prefix}/sizes"], [result])

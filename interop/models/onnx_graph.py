@@ -1,39 +1,17 @@
-"""The graph of an ONNX model: what makes and reads each value, its gathers, and how it is cut at some of them.
-
-A model is cut into stages. Stage `k` holds the nodes that need the results of the gathers of stage `k - 1`, each node
-as late as possible, and the gathers of a stage run after its nodes. The usual model has gathers that read inputs, and
-one stage for all other nodes.
-"""
+"""The graph of an ONNX model: what makes and reads each value, and models of a part of its nodes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from ...ir.errors import ModelError
-from .runtime import ModelGather, TensorSpec, place_late
+from .runtime import TensorSpec
 
 OWN_DOMAINS = ("", "ai.onnx")
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Nodes that run in one session, and the gathers that run after them.
-
-    Attributes:
-        nodes: in their order.
-        inputs, outputs: the names of the values that the session takes and gives.
-        gathers: in their order.
-    """
-
-    nodes: tuple[onnx.NodeProto, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    gathers: tuple[ModelGather, ...]
 
 
 class Graph:
@@ -62,6 +40,14 @@ class Graph:
                 self.readers[name].append(node)
         for info in graph.output:
             self.readers[info.name].append(None)
+        self._taken = {*self.initializers, *self.types, *self.makers, *self.readers}
+
+    def make_prefix(self, name: str) -> str:
+        """Return the name of a value, perhaps with a few marks, below which the model has no other names."""
+        while any(taken.startswith(f"{name}/") for taken in self._taken):
+            name += "'"
+        self._taken.add(f"{name}/")
+        return name
 
     def spec(self, name: str) -> TensorSpec | None:
         """Return the type of a tensor; None where it is not known."""
@@ -170,51 +156,8 @@ def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
 
 
-def cut_graph(graph: Graph, chosen: Sequence[ModelGather]) -> list[Stage]:
-    """Return the stages of a model whose chosen gathers run between them."""
-    outputs = [info.name for info in graph.proto.graph.output]
-    levels = place_late(list(_items(graph, chosen)), outputs)
-    nodes = [[item for item in level if isinstance(item, onnx.NodeProto)] for level in levels]
-    gathers = [[item for item in level if isinstance(item, ModelGather)] for level in levels]
-    return [_stage(graph, nodes, gathers, level, outputs) for level in range(len(levels))]
-
-
-def _items(
-    graph: Graph, chosen: Sequence[ModelGather]
-) -> Iterator[tuple[Sequence[str], Sequence[str], onnx.NodeProto | ModelGather]]:
-    """Yield what is read, what is made, and the node or the gather that makes it, in an order that can run."""
-    at = {found.parts[0]: found for found in chosen}
-    for node in graph.proto.graph.node:
-        found = at.get(node.output[0]) if node.output else None
-        if found is None:
-            yield list(read_names(node)), [name for name in node.output if name], node
-            continue
-        yield found.operands, (found.result,), found
-        for added in found.parts[1]:
-            yield list(read_names(added)), list(added.output), added
-
-
-def _stage(
-    graph: Graph,
-    nodes: Sequence[Sequence[onnx.NodeProto]],
-    gathers: Sequence[Sequence[ModelGather]],
-    level: int,
-    outputs: Sequence[str],
-) -> Stage:
-    made = {name: None for node in nodes[level] for name in node.output if name}
-    read = dict.fromkeys(name for node in nodes[level] for name in read_names(node))
-    later = {name for others in nodes[level + 1 :] for node in others for name in read_names(node)}
-    later |= {name for others in gathers[level:] for found in others for name in found.operands} | {*outputs}
-    inputs = [name for name in read if name not in made and name not in graph.initializers]
-    return Stage(tuple(nodes[level]), tuple(inputs), tuple(made.keys() & later), tuple(gathers[level]))
-
-
 def make_part(
-    graph: Graph,
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    types: Mapping[str, Any],
+    graph: Graph, nodes: Sequence[onnx.NodeProto], inputs: Sequence[str], outputs: Sequence[str]
 ) -> onnx.ModelProto:
     """Return a model of some nodes; raises ModelError where the type of one of its inputs is not known."""
     part = onnx.ModelProto(ir_version=graph.proto.ir_version, producer_name="gathernest")
@@ -223,10 +166,9 @@ def make_part(
     part.graph.name = "part"
     part.graph.node.extend(nodes)
     for name in inputs:
-        kind = types.get(name) or graph.types.get(name)
-        if kind is None:
+        if name not in graph.types:
             raise ModelError(f"the type of value {name!r} is not known")
-        part.graph.input.append(onnx.ValueInfoProto(name=name, type=kind))
+        part.graph.input.append(onnx.ValueInfoProto(name=name, type=graph.types[name]))
     part.graph.output.extend(onnx.ValueInfoProto(name=name, type=graph.types.get(name)) for name in outputs)
     read = {name for node in nodes for name in read_names(node)}
     part.graph.initializer.extend(tensor for name, tensor in graph.initializers.items() if name in read)

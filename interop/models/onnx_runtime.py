@@ -19,108 +19,69 @@ from google.protobuf.message import DecodeError
 from onnx import helper, numpy_helper
 
 from ...ir.errors import GathernestError, ModelError
-from ...ir.semantics import Shape
 from ...kernels.host.runtime import RUNTIME
 from .files import FileLimits, read_beside, read_file
 from .onnx_bags import SumOrder
 from .onnx_gathers import find_gathers
-from .onnx_graph import Graph, cut_graph, make_part, read_names, spec_of_type
-from .runtime import ModelGather, Run, TensorSpec, Values, wrap_error
+from .onnx_graph import Graph, make_part, read_names, spec_of_type
+from .runtime import Item, ModelGather, Run, Runtime, Stage, Values, wrap_error
 
 # Tensors of at least this number of bytes leave the model and are shared between sessions.
 MIN_SHARED_BYTES = 1024
 SHARED_KINDS = "fiub"
-# Leave the model whole after this number of calls that the kernels here rejected, since each of them runs twice.
-MAX_MISSES = 8
 # Where a shared tensor lies in a model that is handed to ONNX Runtime: there is no such file, and none is opened.
 SHARED_LOCATION = "gathernest-shared"
 
 
-class OnnxModel:
+class OnnxModel(Runtime):
     """A `Runtime` of an ONNX model."""
 
     def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
         self._arrays = arrays
-        self._session = _open_session(proto, arrays)
-        self.title, self.run = self._session.title, self._session.run
+        session = _open_session(proto, arrays)
+        self.title, self.run = session.title, session.run
         stored = {tensor.name for tensor in proto.graph.initializer}
-        self.inputs: Mapping[str, TensorSpec] = {
-            info.name: spec_of_type(info.type) for info in proto.graph.input if info.name not in stored
-        }
+        self.inputs = {info.name: spec_of_type(info.type) for info in proto.graph.input if info.name not in stored}
         self.optional = frozenset(info.name for info in proto.graph.input if info.name in stored)
-        self.outputs = tuple(info.name for info in proto.graph.output)
-        self._graph = Graph(proto, arrays)
+        self.outputs = self._results = tuple(info.name for info in proto.graph.output)
+        self._input_names = {name: name for name in self.inputs}
+        self._graph = graph = Graph(proto, arrays)
         order = SumOrder(lambda model: _open_session(model, {}, is_part=True).run)
-        self.gathers: Sequence[ModelGather] = tuple(find_gathers(self._graph, order))
-        self._measured: _Session | None = None
+        self.gathers: Sequence[ModelGather] = tuple(find_gathers(graph, order))
+        for found in self.gathers:  # which are inputs of the parts that read them
+            dtype = found.specs[found.operands[0]].dtype
+            assert dtype is not None
+            kind = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None)
+            graph.types.setdefault(found.result, kind)
 
-    def measure(self, inputs: Values) -> Mapping[str, Shape]:
-        """Return the shapes of all operands of the gathers, for these inputs."""
-        wanted = dict.fromkeys(name for found in self.gathers if not found.remark for name in found.operands)
-        shapes = {name: self._arrays[name].shape for name in wanted if name in self._arrays}
-        shapes |= {name: np.shape(inputs[name]) for name in wanted if name in inputs}
-        missing = [name for name in wanted if name not in shapes]
-        if not missing:
-            return shapes
-        if self._measured is None:
-            self._measured = _open_session(_measuring(self._graph, missing), self._arrays, is_quick=True)
-        found = self._measured.run({name: inputs[name] for name in self._measured.inputs})
-        return shapes | {name: tuple(shape.tolist()) for name, shape in zip(missing, found, strict=True)}
-
-    def cut(self, chosen: Sequence[ModelGather]) -> Run:
-        """Return a function that runs the model with the chosen gathers computed here."""
+    def _items(self, chosen: Sequence[ModelGather]) -> Iterator[Item]:
         if any(name in self._graph.initializers for name in self.outputs):
             raise ModelError("an output of the model is a constant")
-        types = {found.result: _type_of_result(found, self._graph) for found in chosen}
-        steps: list[tuple[_Session | None, tuple[str, ...], tuple[ModelGather, ...]]] = []
-        for stage in cut_graph(self._graph, chosen):
-            session = None
-            if stage.nodes:
-                part = make_part(self._graph, stage.nodes, stage.inputs, stage.outputs, types)
-                session = _open_session(part, self._arrays, is_part=True)
-            steps.append((session, stage.outputs, stage.gathers))
+        at = {found.replaced: found for found in chosen}
+        for node in self._graph.proto.graph.node:
+            found = at.get(node.output[0]) if node.output else None
+            if found is not None:
+                yield found.operands, (found.result,), found
+            for made in (node,) if found is None else found.added:
+                reads = [name for name in read_names(made) if name not in self._graph.initializers]
+                yield reads, [name for name in made.output if name], made
 
-        misses = 0
+    def _open_part(self, stage: Stage) -> Run:
+        part = make_part(self._graph, stage.nodes, stage.inputs, stage.outputs)
+        session = _open_session(part, self._arrays, is_part=True)
+        return lambda values: session.run({name: values[name] for name in session.inputs})
 
-        def run(inputs: Values) -> list[Any]:
-            nonlocal misses
-            values: dict[str, Any] = dict(inputs)
-            try:
-                for session, outputs, gathers in steps if misses < MAX_MISSES else ():
-                    if session is not None:
-                        values.update(zip(outputs, session.run({n: values[n] for n in session.inputs}), strict=True))
-                    for found in gathers:
-                        operands = [found.tables[n] if n in found.tables else values[n] for n in found.operands]
-                        values[found.result] = found.compute(*operands)
-                if misses < MAX_MISSES:
-                    return [values[name] for name in self.outputs]
-            except GathernestError:  # the runtime says what is wrong, or takes what is not taken here
-                misses += 1
-            return self.run(inputs)
-
-        return run
-
-
-def _type_of_result(found: ModelGather, graph: Graph) -> onnx.TypeProto:
-    """Return the type of what a gather gives, which is an input of the part that reads it."""
-    if found.result in graph.types:
-        return graph.types[found.result]
-    dtype = found.specs[found.operands[0]].dtype
-    assert dtype is not None
-    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None)
-
-
-def _measuring(graph: Graph, names: Sequence[str]) -> onnx.ModelProto:
-    """Return the model of the shapes of some values: the nodes that make them, and a Shape for each."""
-    needed, nodes = set(names), list[onnx.NodeProto]()
-    for node in reversed(graph.proto.graph.node):
-        if not needed.isdisjoint(node.output):
-            nodes.insert(0, node)
-            needed.update(read_names(node))
-    nodes += [helper.make_node("Shape", [name], [f"{name}/shape"]) for name in names]
-    inputs = [info.name for info in graph.proto.graph.input if info.name in needed]
-    inputs = [name for name in inputs if name not in graph.initializers]
-    return make_part(graph, nodes, inputs, [f"{name}/shape" for name in names], {})
+    def _open_shapes(self, names: Sequence[str]) -> Run:
+        graph, needed, nodes = self._graph, set(names), list[onnx.NodeProto]()
+        for node in reversed(graph.proto.graph.node):
+            if not needed.isdisjoint(node.output):
+                nodes.insert(0, node)
+                needed.update(read_names(node))
+        shapes = {name: f"{graph.make_prefix(name)}/shape" for name in names}
+        nodes += [helper.make_node("Shape", [name], [shape]) for name, shape in shapes.items()]
+        inputs = [name for name in self.inputs if name in needed]
+        session = _open_session(make_part(graph, nodes, inputs, [*shapes.values()]), self._arrays, is_quick=True)
+        return lambda values: session.run({name: values[name] for name in inputs})
 
 
 # ---- sessions ----

@@ -3,13 +3,13 @@
 Models are untrusted. The `.xml` and the `.bin` are read here, within limits, and OpenVINO opens no file. Its parser of
 XML, pugixml, expands no entities and follows no references, so nothing else needs to check the text.
 
-A cut model is a list of stages, each a copy of the model whose inputs are what earlier stages and gathers give.
+A part of a cut model is a copy of the model whose inputs are what earlier parts and gathers give.
 """
 
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 
 from ...ir.element_types import is_movable
-from ...ir.errors import GathernestError, ModelError
+from ...ir.errors import ModelError
 from ...ir.operator_spec import Gather, GatherElements, GatherMean, GatherNd, GatherReduce, OperatorSpec
-from ...ir.semantics import Bounds, Shape
-from ...kernels.gather import gather, gather_elements, gather_nd
+from ...ir.semantics import Bounds
 from ...kernels.host.dependencies import require
 from ...kernels.reduction.gather_reduce import gather_reduce
+from ...kernels.runtime.dispatch import run_gather
 from .files import FileLimits, read_beside, read_file
-from .runtime import ModelGather, Run, TensorSpec, Values, place_late, wrap_error
+from .runtime import Item, ModelGather, Run, Runtime, Stage, TensorSpec, Values, wrap_error
 
-# The runtime's time in nanoseconds: for each index, each byte of a result, each byte of rows that a bag adds.
-INDEX_NS, BYTE_NS, ROW_BYTE_NS = 4.0, 0.1, 0.2
 # The names of element types that NumPy has, as OpenVINO spells them.
 ELEMENT_TYPES = {
     "boolean": "bool",
@@ -38,22 +36,22 @@ ELEMENT_TYPES = {
 }
 
 
-class OpenVinoModel:
+class OpenVinoModel(Runtime):
     """A `Runtime` of an OpenVINO model."""
 
     def __init__(self, openvino: Any, model: Any, weights: Any = None):
         # Constants of a model share the memory of its weights, and do not hold it.
         self._openvino, self._model, self._weights = openvino, model, weights
         self.title = f"OpenVINO {openvino.__version__.partition('-')[0]}"
-        whole = _Session(openvino, model, self.title)
+        self.inputs = {_name_of(port): _spec_of(port) for port in model.inputs}
         self._parameters = [_name_of(port) for port in model.inputs]
-        self.run: Run = partial(_run_named, whole, self._parameters)
-        self.inputs: Mapping[str, TensorSpec] = {_name_of(port): _spec_of(port) for port in model.inputs}
+        self._input_names = {_key(port): name for port, name in zip(model.inputs, self._parameters, strict=True)}
+        self.run: Run = partial(_run_named, _Session(openvino, model, self.title), self._parameters)
         self.optional: frozenset[str] = frozenset()
         self.outputs = tuple(_name_of(port) for port in model.outputs)
-        self._inputs = {_key(port): name for port, name in zip(model.inputs, self._parameters, strict=True)}
+        self._sources = [port.get_node().input_value(0) for port in model.outputs]
+        self._results = [_key(port) for port in self._sources]
         self.gathers: Sequence[ModelGather] = tuple(self._find_gathers())
-        self._measured: _Session | None = None
 
     def _find_gathers(self) -> Iterator[ModelGather]:
         """Yield the gathers and bags of the main graph; none of a model with variables, or with names that differ."""
@@ -67,65 +65,26 @@ class OpenVinoModel:
             if found is not None:
                 yield found
 
-    def measure(self, inputs: Values) -> Mapping[str, Shape]:
-        """Return the shapes of all operands of the gathers, for these inputs."""
-        wanted = {key: found for found in self.gathers if not found.remark for key in found.operands}
-        shapes = {key: found.tables[key].shape for key, found in wanted.items() if key in found.tables}
-        shapes |= {key: np.shape(inputs[self._inputs[key]]) for key in wanted if key in self._inputs}
-        missing = [key for key in wanted if key not in shapes]
-        if not missing:
-            return shapes
-        if self._measured is None:
-            self._measured = _Session(self._openvino, self._part([], missing, as_shapes=True), self.title)
-        found = self._measured.run(tuple([inputs[name] for name in self._parameters]))
-        return shapes | {key: tuple(map(int, shape)) for key, shape in zip(missing, found, strict=True)}
-
-    def cut(self, chosen: Sequence[ModelGather]) -> Run:
-        """Return a function that runs the model with the chosen gathers computed here."""
-        sources = [port.get_node().input_value(0) for port in self._model.outputs]
-        if any(port.get_node().get_type_name() in ("Parameter", "Constant") for port in sources):
+    def _items(self, chosen: Sequence[ModelGather]) -> Iterator[Item]:
+        """Yield the nodes and the chosen gathers without constants, which are in every part."""
+        if any(port.get_node().get_type_name() in ("Parameter", "Constant") for port in self._sources):
             raise ModelError("an output of the model is an input or a constant")
-        outputs = [_key(port) for port in sources]
-        steps: list[tuple[_Session | None, Sequence[str], Sequence[str], list[ModelGather]]] = []
-        levels = place_late(list(self._items(chosen)), outputs)
-        made: dict[str, int] = dict.fromkeys(self._inputs, -1)
-        for level, items in enumerate(levels):
-            gathers = [item for item in items if isinstance(item, ModelGather)]
-            nodes = [item for item in items if not isinstance(item, ModelGather)]
-            reads = dict.fromkeys(key for node in nodes for key in _reads(node))
-            given = [key for key in reads if made.get(key, level) < level]
-            made |= {_key(port): level for node in nodes for port in node.outputs()}
-            made |= {found.result: level for found in gathers}
-            later = {key for others in levels[level + 1 :] for item in others for key in _reads(item)}
-            later |= {key for found in gathers for key in found.operands} | {*outputs}
-            taken = [_key(port) for node in nodes for port in node.outputs() if _key(port) in later]
-            session = _Session(self._openvino, self._part(given, taken), self.title) if taken else None
-            steps.append((session, given, taken, gathers))
-
-        def run(inputs: Values) -> list[Any]:
-            values: dict[str, Any] = {key: inputs[name] for key, name in self._inputs.items()}
-            try:
-                for session, given, taken, gathers in steps:
-                    if session is not None:
-                        values.update(zip(taken, session.run(tuple([values[key] for key in given])), strict=True))
-                    for found in gathers:
-                        operands = [found.tables[key] if key in found.tables else values[key] for key in found.operands]
-                        values[found.result] = found.compute(*operands)
-            except GathernestError:  # the runtime says what is wrong, or takes what is not taken here
-                return self.run(inputs)
-            return [values[key] for key in outputs]
-
-        return run
-
-    def _items(self, chosen: Sequence[ModelGather]) -> Iterator[tuple[Sequence[str], Sequence[str], Any]]:
-        """Yield what is read, what is made, and the node or the gather that makes it; constants are in every part."""
-        at = {found.result: found for found in chosen}
+        at = {found.replaced: found for found in chosen}
         for node in self._model.get_ordered_ops():
             if node.get_type_name() in ("Parameter", "Result", "Constant"):
                 continue
             made = [_key(port) for port in node.outputs()]
             found = at.get(made[0]) if made else None
-            yield _reads(found or node), made, found or node
+            values = [port for port in node.input_values() if port.get_node().get_type_name() != "Constant"]
+            yield found.operands if found else [_key(port) for port in values], made, found or node
+
+    def _open_part(self, stage: Stage) -> Run:
+        session = _Session(self._openvino, self._part(stage.inputs, stage.outputs), self.title)
+        return partial(_run_named, session, stage.inputs)
+
+    def _open_shapes(self, names: Sequence[str]) -> Run:
+        session = _Session(self._openvino, self._part([], names, as_shapes=True), self.title)
+        return partial(_run_named, session, self._parameters)
 
     def _part(self, given: Sequence[str], taken: Sequence[str], *, as_shapes: bool = False) -> Any:
         """Return the model of some values, or of their shapes, from others; from all inputs where none are given."""
@@ -186,13 +145,6 @@ def _key(port: Any) -> str:
     return f"{name}:{place}" if place else name
 
 
-def _reads(item: Any) -> Sequence[str]:
-    """Return the names of the values that a node or a gather reads."""
-    if isinstance(item, ModelGather):
-        return item.operands
-    return [_key(port) for port in item.input_values() if port.get_node().get_type_name() != "Constant"]
-
-
 def _name_of(port: Any) -> str:
     """Return the name of an input or an output: one of its tensor's, or that of its node."""
     return min(port.get_names(), default=port.get_node().get_friendly_name())
@@ -235,20 +187,18 @@ def _behind(port: Any, kinds: str) -> Any:
     return port
 
 
-def _gather_of(
-    node: Any, operator: OperatorSpec, compute: Callable[..., np.ndarray], *, is_reversed: bool = True
-) -> ModelGather | None:
+def _gather_of(node: Any, operator: OperatorSpec, *, is_reversed: bool = False) -> ModelGather | None:
     """Return a gather, from the narrow constant where its table is a widened one."""
     table, indices = _behind(node.input_value(0), "fiu"), _behind(node.input_value(1), "iu")
     specs = _spec_of(table), _spec_of(indices)
     dtype, result = specs[0].dtype, _spec_of(node.output(0))
     if dtype is None or not is_movable(dtype) or dtype.hasobject or specs[1].dtype is None or result.dtype is None:
         return None
-    run = partial(_compute, compute, dtype=result.dtype, is_reversed=is_reversed)
+    run = partial(_compute, operator, dtype=result.dtype, is_reversed=is_reversed)
     remark = ""
     if _constant_of(indices) is not None and result.shape is not None and math.prod(_known(specs[1])) == 1:
         remark = "one constant index selects a slice, which the runtime copies as fast"
-    return _found(node, node.get_type_name(), [table, indices], operator, run, _predict_ns, remark)
+    return _found(node, [table, indices], operator, run, remark)
 
 
 def _known(spec: TensorSpec) -> list[int]:
@@ -256,13 +206,13 @@ def _known(spec: TensorSpec) -> list[int]:
 
 
 def _compute(
-    function: Callable[..., np.ndarray], table: np.ndarray, indices: np.ndarray, *, dtype: np.dtype, is_reversed: bool
+    operator: OperatorSpec, table: np.ndarray, indices: np.ndarray, *, dtype: np.dtype, is_reversed: bool
 ) -> np.ndarray:
     """Gather rows. OpenVINO narrows indices to 32 bits; what it does with those outside it does itself."""
     indices = indices.astype(np.int32, copy=False)
     if not is_reversed and indices.size and indices.min() < 0:
         raise ModelError("a negative index is read by the runtime")
-    return function(np.asarray(table), indices).astype(dtype, copy=False)
+    return run_gather(operator, np.asarray(table), indices, Bounds.ERROR).astype(dtype, copy=False)
 
 
 def _find_gather(node: Any) -> ModelGather | None:
@@ -271,21 +221,14 @@ def _find_gather(node: Any) -> ModelGather | None:
         return None
     version = node.get_type_info().version_id
     batch_dims = 0 if version == "opset1" else node.get_attributes()["batch_dims"]
-    options = {"axis": int(axis.reshape(())), "batch_dims": batch_dims}
-    operator = Gather(options["axis"], batch_dims)
-    return _gather_of(node, operator, partial(gather, **options), is_reversed=version == "opset8")
-
-
-def _find_elements(node: Any) -> ModelGather | None:
-    axis = node.get_attributes()["axis"]
-    return _gather_of(node, GatherElements(axis), partial(gather_elements, axis=axis), is_reversed=False)
+    return _gather_of(node, Gather(int(axis.reshape(())), batch_dims), is_reversed=version == "opset8")
 
 
 def _find_nd(node: Any) -> ModelGather | None:
     batch_dims = node.get_attributes()["batch_dims"]
     if batch_dims > 1 and node.get_type_info().version_id == "opset5":
         return None  # version 5 makes one dimension of its batch dimensions
-    return _gather_of(node, GatherNd(batch_dims), partial(gather_nd, batch_dims=batch_dims), is_reversed=False)
+    return _gather_of(node, GatherNd(batch_dims))
 
 
 # ---- bags ----
@@ -309,7 +252,7 @@ def _find_bag(node: Any) -> ModelGather | None:
         return None
     run = partial(_compute_bag, form=form, reduce=reduce)
     operator = GatherMean() if reduce == "mean" else GatherReduce()
-    return _found(node, kind, operands, operator, run, _predict_bag_ns)
+    return _found(node, operands, operator, run)
 
 
 def _compute_bag(table: np.ndarray, indices: np.ndarray, *others: np.ndarray, form: str, reduce: Any) -> np.ndarray:
@@ -335,7 +278,7 @@ def _compute_bag(table: np.ndarray, indices: np.ndarray, *others: np.ndarray, fo
 
 _OPERATORS: dict[str, Callable[[Any], ModelGather | None]] = {
     "Gather": _find_gather,
-    "GatherElements": _find_elements,
+    "GatherElements": lambda node: _gather_of(node, GatherElements(node.get_attributes()["axis"])),
     "GatherND": _find_nd,
     "EmbeddingBagOffsetsSum": _find_bag,
     "EmbeddingBagOffsets": _find_bag,
@@ -346,41 +289,16 @@ _OPERATORS: dict[str, Callable[[Any], ModelGather | None]] = {
 
 
 def _found(
-    node: Any,
-    kind: str,
-    operands: Sequence[Any],
-    operator: OperatorSpec,
-    compute: Callable[..., np.ndarray],
-    predict: Callable[[ModelGather, Mapping[str, Shape]], float],
-    remark: str = "",
+    node: Any, operands: Sequence[Any], operator: OperatorSpec, compute: Callable[..., np.ndarray], remark: str = ""
 ) -> ModelGather:
-    keys = [_key(port) for port in operands]
-    constants = {key: _constant_of(port) for key, port in zip(keys, operands, strict=True)}
+    ports, version = {_key(port): port for port in operands}, node.get_type_info().version_id
+    tables = {key: array for key, port in ports.items() if (array := _constant_of(port)) is not None}
+    specs, result = {key: _spec_of(port) for key, port in ports.items()}, _key(node.output(0))
+    kind = f"{node.get_type_name()}-{version.removeprefix('opset')}"
+    rest = Bounds.ZERO if kind == "Gather-8" else Bounds.ERROR, compute, tables, specs, result
     return ModelGather(
-        node.get_friendly_name(),
-        f"{kind}-{node.get_type_info().version_id.removeprefix('opset')}",
-        tuple(keys),
-        _key(node.output(0)),
-        operator,
-        Bounds.ZERO if kind == "Gather" and node.get_type_info().version_id == "opset8" else Bounds.ERROR,
-        compute,
-        {key: array for key, array in constants.items() if array is not None},
-        {key: _spec_of(port) for key, port in zip(keys, operands, strict=True)},
-        predict,
-        remark=remark,
+        node.get_friendly_name(), kind, tuple(map(_key, operands)), result, operator, *rest, remark=remark
     )
-
-
-def _predict_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
-    """Return the runtime's time for a gather, in nanoseconds."""
-    problem = found.problem(shapes, 1)
-    result = math.prod(problem.slices.shape) * problem.table.dtype.itemsize
-    return math.prod(problem.indices.shape) * INDEX_NS + result * BYTE_NS
-
-
-def _predict_bag_ns(found: ModelGather, shapes: Mapping[str, Shape]) -> float:
-    table, indices = (shapes[name] for name in found.operands[:2])
-    return math.prod(indices) * math.prod(table[1:]) * 4 * ROW_BYTE_NS
 
 
 # ---- reading ----

@@ -3,17 +3,23 @@
 A `Runtime` holds one model and runs it whole. It says which gathers the model has, measures the sizes of their
 operands, and cuts the model at some of them. `Model` decides which gathers run here; it knows neither ONNX nor
 OpenVINO.
+
+A model is cut into stages. Stage `k` holds the nodes that need the results of the gathers of stage `k - 1`, each node
+as late as possible, and the gathers of a stage run after its nodes. The usual model has gathers that read inputs, and
+one stage for all other nodes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import element_type_name
-from ...ir.errors import InvalidGatherError, ModelError
+from ...ir.errors import GathernestError, InvalidGatherError, ModelError
 from ...ir.operator_spec import OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape
@@ -21,6 +27,11 @@ from ...ir.semantics import Bounds, Shape
 # A runtime's own function takes and gives a value for each name. Most values are arrays.
 Values = Mapping[str, Any]
 Run = Callable[[Values], list[Any]]
+# Leave the model whole after this number of calls that the kernels here rejected, since each of them runs twice.
+MAX_MISSES = 8
+# A runtime's time in nanoseconds: for each index; for each byte of a result; for each byte of rows that it stores and
+# adds; for each element of a table that it computes whole; for each iteration of a Loop.
+INDEX_NS, BYTE_NS, ROW_BYTE_NS, TABLE_ELEMENT_NS, ITERATION_NS = 2.0, 0.1, 0.25, 0.3, 10_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +91,10 @@ class ModelGather:
             model then runs in its runtime.
         tables: the constant operands by name, read-only and shared with the runtime.
         specs: what is known of the operands before a run.
-        runtime_ns: predicts the runtime's own time from the shapes of the operands.
-        parts: what the runtime leaves out of the model, in its own terms.
+        replaced: the value that the model reads where the gather ran: `result`, or what `added` makes of it.
+        added: nodes that run in the model after the gather, in the runtime's own terms.
+        is_table_computed: whether the runtime computes the whole table, element by element.
+        is_loop: whether the runtime runs a Loop, with an iteration for each element of the third operand.
         remark: why it always stays in the runtime; empty for a gather that can run here.
     """
 
@@ -94,8 +107,10 @@ class ModelGather:
     compute: Callable[..., np.ndarray]
     tables: Mapping[str, np.ndarray]
     specs: Mapping[str, TensorSpec]
-    runtime_ns: "Callable[[ModelGather, Mapping[str, Shape]], float]"
-    parts: Any = None
+    replaced: str
+    added: tuple[Any, ...] = ()
+    is_table_computed: bool = False
+    is_loop: bool = False
     remark: str = ""
 
     def problem(self, shapes: Mapping[str, Shape], size: int) -> Problem:
@@ -118,8 +133,41 @@ class ModelGather:
             specs.append(ArraySpec(shape, spec.dtype))
         return Problem.checked(self.operator, specs[0], specs[1], self.bounds)
 
+    def predict_runtime_ns(self, shapes: Mapping[str, Shape]) -> float:
+        """Return the runtime's own time in nanoseconds, for some shapes of the operands."""
+        table, indices = (shapes[name] for name in self.operands[:2])
+        dtype = self.specs[self.operands[0]].dtype
+        assert dtype is not None
+        if self.operator.adds:
+            iterations = math.prod(shapes[self.operands[2]]) if self.is_loop else 0
+            return math.prod(indices) * math.prod(table[1:]) * dtype.itemsize * ROW_BYTE_NS + iterations * ITERATION_NS
+        elements = math.prod(self.problem(shapes, 1).slices.shape)
+        computed = math.prod(table) - elements if self.is_table_computed else 0
+        moved = math.prod(indices) * INDEX_NS + elements * dtype.itemsize * BYTE_NS
+        return moved + computed * TABLE_ELEMENT_NS
 
-class Runtime(Protocol):
+
+# The names of the values that a node or a gather reads, those that it makes, and itself.
+Item = tuple[Sequence[str], Sequence[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Nodes that run in one session, and the gathers that run after them.
+
+    Attributes:
+        nodes: in their order.
+        inputs, outputs: the names of the values that the session takes and gives.
+        gathers: in their order.
+    """
+
+    nodes: tuple[Any, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    gathers: tuple[ModelGather, ...]
+
+
+class Runtime(ABC):
     """A model in the runtime of its format. Every method raises ModelError with the runtime's own message.
 
     Attributes:
@@ -129,6 +177,8 @@ class Runtime(Protocol):
         optional: the names of inputs that have a value in the model.
         outputs: the names of the outputs in the model's order; one may be there twice.
         gathers: what can be left out of the model, in the order of its nodes.
+        _input_names: the input that gives it, by the name of a value in the graph.
+        _results: the names of the values in the graph that are the outputs.
     """
 
     title: str
@@ -137,42 +187,96 @@ class Runtime(Protocol):
     optional: frozenset[str]
     outputs: tuple[str, ...]
     gathers: Sequence[ModelGather]
+    _input_names: Mapping[str, str]
+    _results: Sequence[str]
+    _shapes_of: Run | None = None
+
+    @abstractmethod
+    def _items(self, chosen: Sequence[ModelGather]) -> Iterable[Item]:
+        """Yield the nodes and the chosen gathers in an order that can run; raise ModelError where none can be cut."""
+
+    @abstractmethod
+    def _open_part(self, stage: Stage) -> Run:
+        """Return a function that runs the nodes of a stage, and gives its outputs."""
+
+    @abstractmethod
+    def _open_shapes(self, names: Sequence[str]) -> Run:
+        """Return a function of the model's inputs that gives the shapes of some values."""
 
     def measure(self, inputs: Values) -> Mapping[str, Shape]:
         """Return the shapes of all operands of the gathers, for these inputs."""
-        ...
+        movable = [found for found in self.gathers if not found.remark]
+        shapes = {name: table.shape for found in movable for name, table in found.tables.items()}
+        shapes |= {key: np.shape(inputs[name]) for key, name in self._input_names.items()}
+        missing = list(dict.fromkeys(name for found in movable for name in found.operands if name not in shapes))
+        if not missing:
+            return shapes
+        if self._shapes_of is None:
+            self._shapes_of = self._open_shapes(missing)
+        found = self._shapes_of(inputs)
+        return shapes | {name: tuple(map(int, shape)) for name, shape in zip(missing, found, strict=True)}
 
     def cut(self, chosen: Sequence[ModelGather]) -> Run:
         """Return a function that runs the model with the chosen gathers computed here; it gives what `run` gives."""
-        ...
+        stages = cut_in_stages(list(self._items(chosen)), self._results)
+        steps = [(self._open_part(stage) if stage.outputs else None, stage.outputs, stage.gathers) for stage in stages]
+        misses = 0
+
+        def run(inputs: Values) -> list[Any]:
+            nonlocal misses
+            if misses >= MAX_MISSES:
+                return self.run(inputs)
+            values: dict[str, Any] = {key: inputs[name] for key, name in self._input_names.items()}
+            try:
+                for run_part, outputs, gathers in steps:
+                    if run_part is not None:
+                        values.update(zip(outputs, run_part(values), strict=True))
+                    for found in gathers:
+                        operands = [found.tables[n] if n in found.tables else values[n] for n in found.operands]
+                        values[found.result] = found.compute(*operands)
+                return [values[name] for name in self._results]
+            except (GathernestError, MemoryError):  # the runtime says what is wrong, or takes what is not taken here
+                misses += 1
+            return self.run(inputs)
+
+        return run
 
 
-def place_late(items: Sequence[tuple[Sequence[str], Sequence[str], Any]], outputs: Sequence[str]) -> list[list[Any]]:
-    """Return the items of a graph in stages. The gathers of a stage run after its nodes.
-
-    Each node is in the last stage in which it can be, so that few values pass from stage to stage.
+def cut_in_stages(items: Sequence[Item], results: Sequence[str]) -> list[Stage]:
+    """Return the stages of a model, each node in the last one in which it can be, so that few values pass on.
 
     Args:
-        items: the names of the values that each node or `ModelGather` reads and makes, and itself, in an order that
-            can run.
-        outputs: the names of the values that are wanted; what none of them needs is left out.
+        items: the model's nodes and the gathers that run here, in an order that can run.
+        results: the names of the values that are wanted; what none of them needs is left out.
     """
     depth: dict[str, int] = {}
     for reads, made, item in items:
         start = max((depth.get(name, 0) for name in reads), default=0)
         depth |= dict.fromkeys(made, start + isinstance(item, ModelGather))
     last = max(depth.values(), default=0)
-    latest = dict.fromkeys(outputs, last)
-    stages: list[list[Any]] = [[] for _ in range(last + 1)]
+    latest = dict.fromkeys(results, last)
+    levels: list[list[Item]] = [[] for _ in range(last + 1)]
     for reads, made, item in reversed(items):
         wanted = [latest[name] for name in made if name in latest]
         if not wanted:
             continue
-        stage = depth[made[0]] - 1 if isinstance(item, ModelGather) else min(wanted)
-        stages[stage].insert(0, item)
+        level = depth[made[0]] - 1 if isinstance(item, ModelGather) else min(wanted)
+        levels[level].insert(0, (reads, made, item))
         for name in reads:
-            latest[name] = min(latest.get(name, last), stage)
-    return [stage for stage in stages if stage]
+            latest[name] = min(latest.get(name, last), level)
+    stages, later = list[Stage](), {*results}
+    for level in reversed(levels):
+        nodes = [item for item in level if not isinstance(item[2], ModelGather)]
+        gathers = [item for item in level if isinstance(item[2], ModelGather)]
+        later.update(name for reads, _, _ in gathers for name in reads)
+        read = dict.fromkeys(name for reads, _, _ in nodes for name in reads)
+        made = dict.fromkeys(name for _, made, _ in nodes for name in made)
+        inputs, outputs = (name for name in read if name not in made), (name for name in made if name in later)
+        if level:
+            parts = tuple(item for _, _, item in nodes), tuple(inputs), tuple(outputs)
+            stages.insert(0, Stage(*parts, tuple(found for _, _, found in gathers)))
+        later.update(read)
+    return stages
 
 
 def wrap_error(title: str, error: Exception) -> ModelError:

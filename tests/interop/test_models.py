@@ -201,6 +201,11 @@ GATHERS = {
     "tuples": ("float[50, 8] x, int64[n, 2] i", "y = GatherND (x, i)", "GatherND"),
     "computed": ("float[50, 8] x, int64[n] i", "t = MatMul (x, x8) y = Gather (t, i)", "Gather"),
     "cast": ("float16[50, 8] x, int64[n] i", "t = Cast <to = 1> (x) y = Gather (t, i)", "Gather before Cast"),
+    "cast tuples": (
+        "float16[50, 8] x, int64[n, 2] i",
+        "t = Cast <to = 1> (x) y = GatherND (t, i)",
+        "GatherND before Cast",
+    ),
     "scaled": (
         "int8[50, 8] x, int64[n] i",
         "t = DequantizeLinear (x, s) y = Gather (t, i)",
@@ -261,6 +266,16 @@ def gather_case(name, is_constant):
 @pytest.mark.parametrize("name", GATHERS)
 def test_gather_of_any_table_runs_here_with_the_bytes_of_the_runtime(runtime, name, is_constant):
     model, inputs, kind = gather_case(name, is_constant)
+    check_gathers(model, inputs, kind)
+
+
+def test_names_of_the_model_that_a_cut_would_add_are_no_obstacle(runtime):
+    """A model may have any names, also those that nodes behind a gather would get."""
+    names = [f"y/{end}" for end in ("gathered", "moved0", "step0", "0/rows", "0/indices", "0/sizes", "shape")]
+    model, inputs, kind = gather_case("scaled rows", is_constant=True)
+    for name in names:
+        model.graph.node.append(helper.make_node("Neg", ["y"], [name], name=name))
+        model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
     check_gathers(model, inputs, kind)
 
 
@@ -459,6 +474,29 @@ def test_index_outside_gives_the_error_of_the_runtime_where_the_gather_runs_here
     run = model.runtime.cut(model.runtime.gathers)
     with pytest.raises(gn.ModelError, match=r"^ONNX Runtime .* does not run the model: .*out of data bounds"):
         run({"i": np.array([[50, 0, 0]])})
+
+
+def test_sizes_that_only_a_run_knows_give_the_error_of_the_runtime(onnxruntime):
+    """Neither the runtime nor a kernel here has the memory for a result of 2**50 bytes."""
+    text = """one (int64[n] i, int64[1] size) => (float[m, 8] y) <float[50, 8] table>
+        { more = Expand (i, size) y = Gather (table, more) }"""
+    model = gn.load(parse(text, table=TABLE))
+    inputs = {"i": np.array([1]), "size": np.array([2**40])}
+    for run in (model.run, model.runtime.cut(model.runtime.gathers)):
+        with pytest.raises(gn.ModelError, match=r"^ONNX Runtime .* does not run the model: ."):
+            run(inputs)
+    assert model([1], [3])["y"].shape == (3, 8)
+
+
+def test_kernel_here_without_memory_leaves_the_model_whole(onnxruntime):
+    model = gn.load(gather_case("rows", is_constant=True)[0])
+
+    def fail(*operands):
+        raise MemoryError
+
+    (found,) = model.runtime.gathers
+    run = model.runtime.cut([dataclasses.replace(found, compute=fail)])
+    assert same_bytes(run({"i": np.array([[1, 2, 3]])})[0], found.tables["x"][[[1, 2, 3]]])
 
 
 def test_model_that_the_runtime_rejects_gives_its_message(onnxruntime):
