@@ -21,8 +21,6 @@ Read = Callable[[Any], np.ndarray]
 # An array, and a function that reads others of exactly this type in less time; it may fail, and then this way decides.
 Found = tuple[Any, Read | None]
 
-# Element types that torch and ml_dtypes have, and NumPy has not.
-ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 # Where DLPack says that memory lies; the CPU can read 1, 3 and 11.
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA", 14: "oneAPI"}
 _MEMORY = ("__array_interface__", "__array_struct__", "__buffer__")
@@ -76,8 +74,9 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
     if library is not None:
         raise InvalidGatherError(f"out cannot be a {_type_name(out)}: {_UNWRITTEN[library]}")
     if _library_of(out, ("torch",)) == "torch":
-        _torch(out, "out")
-        values = torch_values(out.detach())
+        from .torch_tensors import count_change
+
+        values, _ = _torch(out, "out")
         if out.is_conj() or out.is_neg():
             raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
         count_change(out)
@@ -112,27 +111,6 @@ def check_open(stored: Any, name: str) -> None:
         raise InvalidGatherError(
             f"{name} is an h5py.Dataset whose file was closed; open the file, and close it after the call"
         )
-
-
-def count_change(out: Any) -> None:
-    """Tell torch that the values of a tensor change: what was saved of it for a gradient is not what it was."""
-    if not out.is_inference():
-        sys.modules["torch"].autograd.graph.increment_version(out)
-
-
-def torch_values(tensor: Any) -> np.ndarray:
-    """Return a dense CPU tensor as an array on the same memory, in a dtype of ml_dtypes where NumPy has none.
-
-    Lazy conjugates and negations are computed.
-    """
-    torch = sys.modules["torch"]
-    for name in ML_DTYPES:
-        if tensor.dtype is getattr(torch, name, None):
-            import ml_dtypes
-
-            words = torch.uint8 if tensor.element_size() == 1 else torch.int16
-            return tensor.view(words).numpy().view(getattr(ml_dtypes, name))
-    return tensor.resolve_conj().resolve_neg().numpy()
 
 
 def _library_of(given: Any, known: Any) -> str | None:
@@ -197,19 +175,18 @@ def _torch(given: Any, name: str) -> Found:
     if kinds & {"FakeTensor", "FunctionalTensor"} or given.device.type == "meta":
         way = "call the functions of gathernest.torch, which torch.compile traces, or pass a tensor with elements"
         raise _rejected(given, name, "which has no values while a call is traced", way)
-    is_gradient_lost = given.requires_grad and torch.is_grad_enabled()
-    for is_so, what, way in (
-        (given.device.type != "cpu", f"on the device {given.device}", f"{name}.cpu(), or call torch's own function"),
-        (given.layout is not torch.strided, f"of the layout {given.layout}", f"{name}.to_dense()"),
-        (given.is_nested, "whose rows differ in length", f"{name}.to_padded_tensor(0)"),
-        (given.is_quantized, "of quantized elements", f"{name}.int_repr() or {name}.dequantize()"),
-        (is_gradient_lost, "which requires a gradient, and it would be lost", ""),
-    ):
-        if is_so:
-            way = f"pass {way}" if way else f"call gathernest.torch for a gradient, or pass {name}.detach()"
-            raise _rejected(given, name, what, way)
+    from .torch_tensors import MOVABLE, array_of, what_is_wrong
+
+    wrong = what_is_wrong(given, name)
+    if wrong is not None:
+        raise _rejected(given, name, wrong[0], f"pass {wrong[1]}")
+    if given.dtype not in MOVABLE:
+        raise _rejected(given, name, f"of {given.dtype}, which NumPy has not", "convert it to a dtype that NumPy has")
+    if given.requires_grad and torch.is_grad_enabled():
+        way = f"call gathernest.torch for a gradient, or pass {name}.detach()"
+        raise _rejected(given, name, "which requires a gradient, and it would be lost", way)
     try:
-        array = torch_values(given.detach())
+        array = array_of(given)
     except RuntimeError as error:  # a transform such as torch.vmap has wrapped it
         way = "call gathernest outside of torch.func's transforms, or gathernest.torch inside"
         raise _rejected(given, name, f"which has no memory of its own ({error})", way) from None

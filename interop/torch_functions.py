@@ -15,7 +15,6 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from .arrays import count_change
 from .torch_operators import TABLE, Row, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,
@@ -24,6 +23,7 @@ from .torch_tensors import (
     check_index,
     check_tensor,
     checked_dim,
+    count_change,
     for_torch,
     is_watched,
     outside,

@@ -8,11 +8,14 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError, show
-from .arrays import ML_DTYPES
 
-_NAMES = {getattr(torch, name): name for name in ML_DTYPES if hasattr(torch, name)}
+# Element types that torch and ml_dtypes have, and NumPy has not.
+_NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+_NAMES = {getattr(torch, name): name for name in _NARROW if hasattr(torch, name)}
 INTEGERS = {getattr(torch, f"{sign}int{bits}"): f"u{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _OF_NUMPY = {*INTEGERS, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
+# The element types that arrays can have: those of NumPy, and of ml_dtypes.
+MOVABLE = frozenset((*_OF_NUMPY, *_NAMES))
 _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # Floats whose sums are added in float32 and rounded once.
 NARROW = (torch.float16, torch.bfloat16)
@@ -75,6 +78,25 @@ def for_torch(index: Any) -> Any:
     return index.to(torch.int64)
 
 
+def count_change(out: Any) -> None:
+    """Tell torch that the values of a tensor change: what was saved of it for a gradient is not what it was."""
+    if not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+
+
+def what_is_wrong(tensor: Any, name: str) -> tuple[str, str] | None:
+    """Return what keeps a tensor from being a dense one in the memory of the CPU, and what to pass; None of one."""
+    if tensor.is_nested:
+        return "whose rows differ in length", f"{name}.to_padded_tensor(0)"
+    if tensor.layout is not torch.strided:
+        return f"of the layout {tensor.layout}", f"{name}.to_dense()"
+    if tensor.is_quantized:
+        return f"of quantized elements of {tensor.dtype}", f"{name}.int_repr(), its integers, or {name}.dequantize()"
+    if not tensor.is_cpu:
+        return f"on the device {tensor.device}", f"{name}.cpu()"
+    return None
+
+
 def check_tensor(tensor: Any, name: str, function: str) -> None:
     """Check that an argument is a dense tensor in the memory of the CPU.
 
@@ -84,19 +106,12 @@ def check_tensor(tensor: Any, name: str, function: str) -> None:
     if not isinstance(tensor, Tensor):
         made = "torch.from_numpy" if isinstance(tensor, np.ndarray) else "torch.as_tensor"
         raise InvalidGatherError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}; pass {made}({name})")
-    if tensor.is_nested:
-        got, fix = "a nested tensor", f"{name}.to_padded_tensor(0)"
-    elif tensor.layout is not torch.strided:
-        got, fix = f"one of layout {tensor.layout}", f"{name}.to_dense()"
-    elif tensor.is_quantized:
-        got, fix = f"a quantized one of {tensor.dtype}", f"{name}.int_repr(), its integers, or {name}.dequantize()"
-    elif not tensor.is_cpu:
-        got, fix = f"one on {tensor.device}", f"{name}.cpu()"
-    else:
-        return
-    raise InvalidGatherError(
-        f"{name} of gathernest.torch.{function} must be a dense tensor on the CPU, got {got}; pass {fix}"
-    )
+    wrong = what_is_wrong(tensor, name)
+    if wrong is not None:
+        raise InvalidGatherError(
+            f"{name} of gathernest.torch.{function} must be a dense tensor on the CPU, got one {wrong[0]}; pass "
+            f"{wrong[1]}"
+        )
 
 
 def check_index(index: Any, name: str, function: str) -> None:

@@ -410,6 +410,8 @@ def test_torch_tensors_that_have_no_values_here_are_rejected(torch):
         gn.gather(torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.strided), [0])
     with rejected(r"which has no memory of its own .*; call gathernest outside of torch.func's transforms, or"):
         torch.vmap(lambda row: gn.gather(row, [0]))(torch.eye(3))
+    with rejected("^data is a torch.Tensor, of torch.complex32, which NumPy has not; convert it to a dtype that NumPy"):
+        gn.gather(torch.zeros(3, dtype=torch.complex32), [0])
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode() as mode:

@@ -503,17 +503,3 @@ def test_model_that_the_runtime_rejects_gives_its_message(onnxruntime):
     text = "one (float[n] x) => (float[n] y) { y = Nothing (x) }"
     with pytest.raises(gn.ModelError, match=r"^ONNX Runtime .* does not run the model: .*Nothing"):
         gn.load(parse(text))
-
-
-def test_backend_prepares_models_and_runs_nodes(runtime):
-    from gathernest.interop.models.onnx_backend import GathernestBackend
-
-    (picked,) = GathernestBackend.prepare(parse(LOOKUP)).run([np.array([[0, 3, -1]])])
-    assert picked.tolist() == [[[1, 0], [31, 30], [31, 30]]]
-    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=1)
-    ran = GathernestBackend.run_node(node, [TABLE, np.array([3])], opset_version=13)
-    assert ran.y.tolist() == TABLE[:, [3]].tolist()
-    with pytest.raises(gn.ModelError, match="runs on the CPU, not on 'CUDA:0'"):
-        GathernestBackend.prepare(parse(LOOKUP), "CUDA:0")
-    with pytest.raises(gn.ModelError, match="node Gather has 2 inputs, got 1"):
-        GathernestBackend.run_node(node, [TABLE])

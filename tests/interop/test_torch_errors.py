@@ -63,15 +63,15 @@ CALLS = {
     "no indices": (lambda: gnt.take_along_dim(TABLE, None, 0), "indices must be a torch.Tensor, got NoneType"),
     "compressed": (
         lambda: gnt.gather(TABLE.to_sparse_csr(), 0, INDEX[:, None]),
-        "one of layout torch.sparse_csr; pass input.to_dense()",
+        "one of the layout torch.sparse_csr; pass input.to_dense()",
     ),
     "nested": (
         lambda: gnt.index_select(torch.nested.nested_tensor([TABLE[0], TABLE[0, :2]]), 0, INDEX),
-        f"{DENSE}a nested tensor; pass input.to_padded_tensor(0)",
+        f"{DENSE}one whose rows differ in length; pass input.to_padded_tensor(0)",
     ),
     "quantized": (
         lambda: gnt.take_along_dim(torch.quantize_per_tensor(TABLE, 0.1, 0, torch.qint8), INDEX[:, None], 0),
-        "a quantized one of torch.qint8; pass input.int_repr(), its integers, or input.dequantize()",
+        "one of quantized elements of torch.qint8; pass input.int_repr(), its integers, or input.dequantize()",
     ),
     "index of 4 bits": (
         lambda: gnt.index_select(TABLE, 0, FEW_BITS),
