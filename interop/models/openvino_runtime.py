@@ -6,7 +6,6 @@ XML, pugixml, expands no entities and follows no references, so nothing else nee
 A part of a cut model is a copy of the model whose inputs are what earlier parts and gathers give.
 """
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -196,13 +195,9 @@ def _gather_of(node: Any, operator: OperatorSpec, *, is_reversed: bool = False) 
         return None
     run = partial(_compute, operator, dtype=result.dtype, is_reversed=is_reversed)
     remark = ""
-    if _constant_of(indices) is not None and result.shape is not None and math.prod(_known(specs[1])) == 1:
+    if _constant_of(indices) is not None and all(size == 1 for size in specs[1].shape or ()):
         remark = "one constant index selects a slice, which the runtime copies as fast"
     return _found(node, [table, indices], operator, run, remark)
-
-
-def _known(spec: TensorSpec) -> list[int]:
-    return [size if isinstance(size, int) else 2 for size in spec.shape or ()]
 
 
 def _compute(
@@ -221,6 +216,8 @@ def _find_gather(node: Any) -> ModelGather | None:
         return None
     version = node.get_type_info().version_id
     batch_dims = 0 if version == "opset1" else node.get_attributes()["batch_dims"]
+    if axis.reshape(()) in (0, -2) and batch_dims == 0 and (bag := _find_reduction(node)) is not None:
+        return bag
     return _gather_of(node, Gather(int(axis.reshape(())), batch_dims), is_reversed=version == "opset8")
 
 
@@ -232,6 +229,29 @@ def _find_nd(node: Any) -> ModelGather | None:
 
 
 # ---- bags ----
+
+
+def _find_reduction(node: Any) -> ModelGather | None:
+    """Return the bags of a Gather whose rows a ReduceSum or ReduceMean of each row of indices alone reads."""
+    readers = [target.get_node() for target in node.output(0).get_target_inputs()]
+    kind = readers[0].get_type_name() if len(readers) == 1 else ""
+    axes = _constant_of(readers[0].input_value(1)) if kind in ("ReduceSum", "ReduceMean") else None
+    table, indices = node.input_value(0), _behind(node.input_value(1), "iu")
+    rows, rank = _spec_of(table), len(_spec_of(indices).shape or ())
+    if axes is None or not rank or axes.reshape(-1).tolist() not in ([-2], [rank - 1]):
+        return None
+    if rows.dtype != np.float32 or len(rows.shape or ()) != 2:
+        return None
+    reduce = "mean" if kind == "ReduceMean" else "sum"
+    run = partial(_reduce_rows, reduce=reduce, keeps=readers[0].get_attributes()["keep_dims"])
+    return _found(readers[0], [table, indices], GatherMean() if reduce == "mean" else GatherReduce(), run)
+
+
+def _reduce_rows(table: np.ndarray, indices: np.ndarray, *, reduce: str, keeps: bool) -> np.ndarray:
+    if not indices.size:
+        raise ModelError("bags without an index are reduced by the runtime")
+    found = _compute_bag(table, indices, form="EmbeddingBagPacked", reduce=reduce)
+    return np.expand_dims(found, -2) if keeps else found
 
 
 def _find_bag(node: Any) -> ModelGather | None:
@@ -259,21 +279,18 @@ def _compute_bag(table: np.ndarray, indices: np.ndarray, *others: np.ndarray, fo
     """Reduce the rows of bags in their order, as OpenVINO does."""
     if indices.size and (indices.min() < 0 or indices.max() >= len(table)):
         raise ModelError("an index outside of the table is read by the runtime")
-    indices = indices.astype(np.int32, copy=False)
-    if form == "EmbeddingBagPacked":
-        return gather_reduce(table, indices, reduce=reduce, weights=others[0] if others else None)
+    cut: dict[str, np.ndarray] = {}
     if form == "EmbeddingBagOffsets":
-        offsets, *others = others  # type: ignore[assignment]
-        if not len(offsets) or offsets[0] != 0:
+        cut["offsets"], *others = others[0].astype(np.int64), *others[1:]  # type: ignore[assignment]
+        if not cut["offsets"].size or cut["offsets"][0] != 0:
             raise ModelError("rows before the first bag are read by the runtime")
-        weights = others[0] if others else None
-        return gather_reduce(table, indices, offsets.astype(np.int64), reduce=reduce, weights=weights)
-    segments, count, *others = others  # type: ignore[assignment]
-    bags = int(count.reshape(()))
-    if segments.size and (segments[0] < 0 or segments[-1] >= bags or (np.diff(segments.astype(np.int64)) < 0).any()):
-        raise ModelError("segments that are not in order are read by the runtime")
-    lengths = np.bincount(segments.astype(np.int64), minlength=bags)
-    return gather_reduce(table, indices, lengths=lengths, reduce=reduce, weights=others[0] if others else None)
+    elif form == "EmbeddingSegments":
+        segments, bags, *others = others[0].astype(np.int64), int(others[1].reshape(())), *others[2:]  # type: ignore[assignment]
+        if segments.size and (segments[0] < 0 or segments[-1] >= bags or (np.diff(segments) < 0).any()):
+            raise ModelError("segments that are not in order are read by the runtime")
+        cut["lengths"] = np.bincount(segments, minlength=bags)
+    weights = others[0] if others else None
+    return gather_reduce(table, indices.astype(np.int32, copy=False), reduce=reduce, weights=weights, **cut)
 
 
 _OPERATORS: dict[str, Callable[[Any], ModelGather | None]] = {

@@ -62,6 +62,8 @@ MODELS = {
     "of gathered": (lambda a, b: op.gather(op.gather(op.constant(TABLE), a, axis(0)), b, axis(1)), IDS, IDS[0] % 6),
     "by gathered": (lambda a, b: op.gather(op.constant(TABLE), op.gather(a, b, axis(0)), axis(0)), IDS, IDS[0] % 4),
     "twice": (lambda a: (op.gather(op.constant(TABLE), a, axis(0)),) * 2, IDS),
+    "sum of rows": (lambda a: op.reduce_sum(op.gather(op.constant(TABLE), a, axis(0)), axis(1), False), IDS),
+    "mean of rows": (lambda a: op.reduce_mean(op.gather(op.constant(TABLE), a, axis(0)), axis(-2), True), IDS),
     "bags": (lambda a, b: op.embedding_bag_offsets(op.constant(TABLE), a, b, reduction="sum"), FLAT, OFFSETS),
     "bags-3": (lambda a, b: ov.opset3.embedding_bag_offsets_sum(op.constant(TABLE), a, b), FLAT, OFFSETS),
     "mean of bags": (lambda a, b: op.embedding_bag_offsets(op.constant(TABLE), a, b, reduction="mean"), FLAT, OFFSETS),
@@ -110,6 +112,20 @@ def test_model_has_the_bytes_of_openvino_whole_and_cut(name):
     for found in model.runtime.gathers:
         assert all(len(shapes[key]) == len(found.specs[key].shape) for key in found.operands)
         assert found.predict_runtime_ns(shapes) > 0
+
+
+@pytest.mark.parametrize("name", ["sum of rows", "mean of rows"])
+def test_rows_that_a_reduction_alone_reads_are_not_stored(name):
+    make, ids = MODELS[name]
+    (found,) = load(model_of(make, ids)).runtime.gathers
+    assert found.kind == f"Reduce{name[:4].strip().capitalize()}-1" and found.operator.adds
+    for bag in (1, 5, 64):  # sums of floats have other bytes in another order
+        many = RNG.integers(0, 50, (33, bag))
+        model = model_of(make, many)
+        loaded = load(model)
+        (wanted,), (found,) = theirs(model, [many]), loaded.runtime.gathers
+        assert has_same_bytes(found.compute(TABLE, many), wanted)
+        assert has_same_bytes(loaded.runtime.cut([found])({"a": many})[0], wanted)
 
 
 def test_large_gather_runs_here_or_says_why_not():
