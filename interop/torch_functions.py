@@ -15,7 +15,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from .torch_operators import TABLE, Row, is_ours, is_small, run
+from .torch_operators import MAX_TINY_BYTES, TABLE, Row, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,
     NARROW,
@@ -29,12 +29,9 @@ from .torch_tensors import (
     outside,
 )
 
-# An index of at most this number of bytes is small without a look at the sizes of the call, which would take a quarter
-# of the 2 microseconds of torch's own function.
-_MAX_TINY_BYTES = 2048
-# The same of a table whose gradient is wanted.
+# A table of at most this number of bytes, whose gradient is wanted, is small where the index is tiny.
 _MAX_TINY_TABLE_BYTES = 1 << 20
-# The same of the slices that `index_add` adds, which decide what it takes.
+# The slices that `index_add` adds, which decide what it takes, are small up to this number of bytes.
 _MAX_TINY_SOURCE_BYTES = 1 << 16
 # What torch's functions raise for arguments that they do not take.
 _ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
@@ -43,6 +40,8 @@ _BAGS, _LARGEST = TABLE["embedding_bag"], TABLE["embedding_bag_largest"]
 _OF_TORCH = (torch.int32, torch.int64)
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _SUMMED = (torch.float32, torch.float64, *NARROW)
+# Torch's functions by a name of this module, which is found sooner: small calls take 2 microseconds.
+_index_select, _gather, _index_add, _embedding = torch.index_select, torch.gather, torch.index_add, torch.embedding
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: True)
 
@@ -70,12 +69,12 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         if (
             not _is_compiling()
             and type(index) is Tensor
-            and index.nbytes <= _MAX_TINY_BYTES
+            and index.nbytes <= MAX_TINY_BYTES
             and (not input.requires_grad or (input.nbytes <= _MAX_TINY_TABLE_BYTES and input.dtype is torch.float32))
         ) or is_small(_SELECT, input, index, dim):
             if out is None:
-                return torch.index_select(input, dim, index)
-            return torch.index_select(input, dim, index, out=out)
+                return _index_select(input, dim, index)
+            return _index_select(input, dim, index, out=out)
     except _ERRORS as failure:
         error = failure
     check, by_torch = partial(_check_select, input, dim, index), partial(_select_by_torch, input, dim, index, out)
@@ -123,11 +122,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     try:
         # `torch.gather` reads wrong elements by an int32 index that was expanded.
         if type(index) is Tensor and not _is_compiling() and (index.is_contiguous() or index.dtype is torch.int64):
-            is_tiny = index.nbytes <= _MAX_TINY_BYTES
+            is_tiny = index.nbytes <= MAX_TINY_BYTES
             if is_tiny or is_small(_GATHER, input, index, None):
                 if out is None and not sparse_grad:
-                    return torch.gather(input, dim, index)
-                return torch.gather(input, dim, index, sparse_grad=sparse_grad, out=out)
+                    return _gather(input, dim, index)
+                return _gather(input, dim, index, sparse_grad=sparse_grad, out=out)
     except _ERRORS as failure:
         error = failure
     by_torch = partial(_gather_by_torch, input, dim, index, sparse_grad, out)
@@ -157,15 +156,16 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         IndexTypeError: `indices` has no integers.
         InvalidGatherError: an argument is not a tensor that torch takes, or the shapes do not fit.
     """
-    if dim is not None and out is None:
-        try:
-            is_plain = indices.dtype in _OF_TORCH and is_small(_GATHER, input, indices, None) and not is_watched()
-            if is_plain and _fit_off(input.shape, indices.shape, dim):
-                return _gather_from_end(input, dim, indices.to(torch.int64), None)
-        except _ERRORS:  # What follows says why.
-            pass
+    error = None
+    try:
+        is_plain = dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched()
+        if is_plain and _fit_off(input.shape, indices.shape, dim):
+            is_taken = indices.dtype is torch.int64 or indices.is_contiguous()  # as in `gather`
+            return _gather_from_end(input, dim, indices if is_taken else indices.to(torch.int64), None)
+    except _ERRORS as failure:
+        error = failure
     check, by_torch = (partial(each, input, indices, dim) for each in (_check_along, _along_by_torch))
-    return _call(_GATHER, partial(by_torch, out), check, input, indices, out=out)
+    return _call(_GATHER, partial(by_torch, out), check, input, indices, out=out, error=error)
 
 
 def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
@@ -180,11 +180,11 @@ def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
 def _gather_from_end(table: Any, dim: int, picks: Any, out: Any) -> Any:
     """Return `torch.gather` by indices that may count from the end; `torch.take_along_dim` takes those outside, too."""
     try:
-        return torch.gather(table, dim, picks, out=out)
+        return _gather(table, dim, picks) if out is None else _gather(table, dim, picks, out=out)
     except RuntimeError as error:
         if "out of bounds" not in str(error):
             raise
-    return torch.gather(table, dim, torch.where(picks < 0, picks + table.shape[dim], picks), out=out)
+    return _gather(table, dim, torch.where(picks < 0, picks + table.shape[dim], picks), out=out)
 
 
 def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
@@ -241,7 +241,7 @@ def index_add(
         if out is None and alpha == 1 and type(index) is type(source) is Tensor and not _is_compiling():
             is_tiny = source.nbytes <= _MAX_TINY_SOURCE_BYTES and source.dtype is torch.float32
             if is_tiny or (source.dtype in _ADD.torch_sums and is_small(_ADD, source, index, dim)):
-                return torch.index_add(input, dim, index, source)
+                return _index_add(input, dim, index, source)
     except _ERRORS as failure:
         error = failure
     by_torch = partial(_add_by_torch, input, dim, index, source, alpha, out)
@@ -290,11 +290,11 @@ def embedding(
         if (
             not _is_compiling()
             and type(input) is Tensor
-            and input.nbytes <= _MAX_TINY_BYTES
+            and input.nbytes <= MAX_TINY_BYTES
             and (not weight.requires_grad or (weight.nbytes <= _MAX_TINY_TABLE_BYTES and weight.dtype is torch.float32))
         ) or is_small(_SELECT, weight, input, 0):
             if padding_idx is None and max_norm is None:
-                return torch.embedding(weight, input, -1, scale_grad_by_freq, sparse)
+                return _embedding(weight, input, -1, scale_grad_by_freq, sparse)
             return functional.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     except _ERRORS as failure:
         error = failure

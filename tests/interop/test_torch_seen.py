@@ -265,6 +265,7 @@ def test_exceptions_of_saved_tensor_hooks_are_not_swallowed(model_and_index):
     for call in (
         lambda: gnt.index_select(table, 0, index[:, 0]),
         lambda: gnt.gather(table, 0, each),
+        lambda: gnt.take_along_dim(table, each, 0),
         lambda: gnt.embedding(index, table),
         lambda: gnt.embedding_bag(index, table, mode="sum"),
         lambda: gnt.index_add(table, 0, index[:, 0], table.detach()[index[:, 0]].requires_grad_()),
@@ -316,6 +317,30 @@ def test_torch_set_num_threads_is_obeyed():
     assert ended.returncode == 0, ended.stderr
     alone, shared = map(int, ended.stdout.split())
     assert alone == 0 < shared
+
+
+class Lookups(torch.utils.data.Dataset):
+    """Rows of a table, looked up by a large call of the process that loads them; with its number of threads."""
+
+    def __init__(self):
+        self.rows = gnt.Embedding(20_000, 64).requires_grad_(False)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, place):
+        return self.rows((torch.arange(40_000) + place) % 20_000)[:3], torch.get_num_threads()
+
+
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
+def test_workers_of_a_data_loader_look_rows_up(context):
+    """The threads that run here do not exist in a process that is forked."""
+    lookups = Lookups()
+    lookups[0]
+    loader = torch.utils.data.DataLoader(lookups, num_workers=1, multiprocessing_context=context)
+    for place, (found, threads) in enumerate(loader):
+        assert torch.equal(found[0], lookups.rows.weight[place : place + 3])
+        assert threads.item() == 1
 
 
 OPERATORS = {

@@ -31,8 +31,7 @@ def main() -> None:
     for name in ("_SELECT", "_GATHER", "_ADD", "_BAGS", "_LARGEST"):
         row = getattr(torch_functions, name)
         setattr(torch_functions, name, torch_operators.TABLE[row.name])
-    for name in ("_MAX_TINY_BYTES", "_MAX_TINY_SOURCE_BYTES"):
-        setattr(torch_functions, name, -1)
+    torch_operators.MAX_TINY_BYTES = torch_functions.MAX_TINY_BYTES = torch_functions._MAX_TINY_SOURCE_BYTES = -1
     for rows in (1000, 200_000):
         for power in range(12, 21, 2):
             _print_ratios(torch, rows, 64, (1 << power) // 64)
