@@ -11,7 +11,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 PAGE_TESTS := tests/docs tests/packaging
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all mutants fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
+.PHONY: demo test test-all libraries mutants fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons clean help
 
 help:  ## list the targets
@@ -25,6 +25,12 @@ test: $(TEST_STAMP)  ## set up and run the tests on two processes: minutes; test
 
 test-all: $(DEV_STAMP)  ## run every test, with every combination of its parameters
 	$(PYTEST) --all $(addprefix --ignore=,$(PAGE_TESTS))
+
+# The tests of a library are skipped where it is missing; here none of them is.
+libraries: $(DEV_STAMP)  ## install every library whose arrays and models gathernest takes, and run their tests beside them all
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[arrays,models,peers]" awkward cython onnxscript scipy
+	$(BIN)/python -m pip check
+	$(PYTEST) --all tests/frameworks tests/interop tests/kernels/c_functions
 
 mutants: $(DEV_STAMP)  ## measure which share of a sample of small errors in the source the tests find; takes an hour
 	$(BIN)/pip install -q --disable-pip-version-check ".[mutants]"
