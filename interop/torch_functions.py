@@ -5,6 +5,7 @@ checked where an operator runs, and where torch's function has failed, to say wh
 """
 
 import cmath
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -29,6 +30,16 @@ from .torch_tensors import (
     outside,
 )
 
+__all__ = [
+    "Embedding",
+    "EmbeddingBag",
+    "embedding",
+    "embedding_bag",
+    "gather",
+    "index_add",
+    "index_select",
+    "take_along_dim",
+]
 # A table of at most this number of bytes, whose gradient is wanted, is small where the index is tiny.
 _MAX_TINY_TABLE_BYTES = 1 << 20
 # The slices that `index_add` adds, which decide what it takes, are small up to this number of bytes.
@@ -114,9 +125,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         `out`, or a new contiguous tensor of the shape of `index`, with a gradient as that of `index_select`.
 
     Raises:
-        BoundsError: an index is outside; a negative one is, too, as in torch.
-        IndexTypeError: `index` has no integers.
-        InvalidGatherError: an argument is not a tensor that torch takes, or the shapes do not fit.
+        GathernestError: as by `index_select`.
     """
     error = None
     try:
@@ -152,9 +161,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         `out`, or a new contiguous tensor of the broadcast shape, with a gradient as that of `index_select`.
 
     Raises:
-        BoundsError: an index is outside.
-        IndexTypeError: `indices` has no integers.
-        InvalidGatherError: an argument is not a tensor that torch takes, or the shapes do not fit.
+        GathernestError: as by `index_select`.
     """
     error = None
     try:
@@ -177,7 +184,7 @@ def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
     return found if tuple(found.shape) == shape else found.reshape(shape)
 
 
-def _gather_from_end(table: Any, dim: int, picks: Any, out: Any) -> Any:
+def _gather_from_end(table: Any, dim: Any, picks: Any, out: Any) -> Any:
     """Return `torch.gather` by indices that may count from the end; `torch.take_along_dim` takes those outside, too."""
     try:
         return _gather(table, dim, picks) if out is None else _gather(table, dim, picks, out=out)
@@ -232,9 +239,7 @@ def index_add(
         `out`, or a new contiguous tensor. `input` and `source` have gradients, which can be derived again.
 
     Raises:
-        BoundsError: an index is outside; a negative one is, too, as in torch.
-        IndexTypeError: `index` has no integers.
-        InvalidGatherError: an argument is not a tensor that torch takes, or shapes, dtypes or `alpha` do not fit.
+        GathernestError: as by `index_select`.
     """
     error = None
     try:
@@ -323,19 +328,22 @@ def _check_embedding(
     return (weight, 0, input, padding, scale_grad_by_freq), (*input.shape, weight.shape[1])
 
 
-class Embedding(torch.nn.Embedding):
+class _Scriptable:
+    """A module that `torch.jit.script` takes for the module of torch that it is made of."""
+
+    def __prepare_scriptable__(self) -> Any:
+        plain, kinds = copy.copy(self), {Embedding: torch.nn.Embedding, EmbeddingBag: torch.nn.EmbeddingBag}
+        plain.__class__ = kinds.get(type(self), type(self))
+        return plain
+
+
+class Embedding(_Scriptable, torch.nn.Embedding):
     """`torch.nn.Embedding` by `gathernest.torch.embedding`: the same arguments, weights and `state_dict`.
 
     `module.__class__ = gathernest.torch.Embedding` turns an embedding that is there already into one of these.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        if torch.jit.is_scripting():  # pyright: ignore[reportPrivateImportUsage]
-            return functional.embedding(
-                *(input, self.weight, self.padding_idx, self.max_norm, self.norm_type),
-                self.scale_grad_by_freq,
-                self.sparse,
-            )
         return embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -373,9 +381,7 @@ def embedding_bag(
         A new contiguous tensor (bags, columns). Its gradient has the same bytes for any number of threads.
 
     Raises:
-        BoundsError: an index is outside; a negative one is, too, as in torch.
-        IndexTypeError: `input` or `offsets` has no integers.
-        InvalidGatherError: an argument is not a tensor that torch takes, or the shapes do not fit.
+        GathernestError: as by `index_select`.
     """
     row = _LARGEST if mode == "max" else _BAGS
     error = None
@@ -458,21 +464,13 @@ def _are_rising(offsets: Any) -> bool:
     return numbers == sorted(numbers)
 
 
-class EmbeddingBag(torch.nn.EmbeddingBag):
+class EmbeddingBag(_Scriptable, torch.nn.EmbeddingBag):
     """`torch.nn.EmbeddingBag` by `gathernest.torch.embedding_bag`: the same arguments and `state_dict`.
 
     `module.__class__ = gathernest.torch.EmbeddingBag` turns one that is there already into one of these.
     """
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        if torch.jit.is_scripting():  # pyright: ignore[reportPrivateImportUsage]
-            return functional.embedding_bag(
-                *(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode),
-                self.sparse,
-                per_sample_weights,
-                self.include_last_offset,
-                self.padding_idx,
-            )
         norm = self.max_norm, self.norm_type
         rest = self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx
         return embedding_bag(input, self.weight, offsets, *norm, self.scale_grad_by_freq, *rest)

@@ -80,19 +80,18 @@ def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     """
     if type(index) is not Tensor or _is_compiling() or _is_tracing() or type(table) not in PLAIN:
         return False
-    if index.nbytes <= MAX_TINY_BYTES and row.min_elements and not table.requires_grad:
-        return True
+    wants_grad = table.requires_grad and torch.is_grad_enabled()
+    if wants_grad:
+        return table.dtype in row.torch_sums and not _is_large(row, table, index, dim, wants_grad)
+    is_tiny = index.nbytes <= MAX_TINY_BYTES and row.min_elements
+    return is_tiny or not _is_large(row, table, index, dim, wants_grad)
+
+
+def _is_large(row: Row, table: Any, index: Any, dim: int | None, wants_grad: bool) -> bool:
     elements = index.numel()
-    if dim is not None:
-        try:
-            elements *= table.numel() // (table.shape[dim] or 1)
-        except IndexError:
-            return False
-    if elements >= row.min_elements:
-        return False
-    if table.requires_grad and torch.is_grad_enabled():
-        return elements + table.numel() < row.min_grad_elements and table.dtype in row.torch_sums
-    return True
+    if dim is not None and table.dim():
+        elements *= table.numel() // (table.shape[dim] or 1)
+    return elements + table.numel() >= row.min_grad_elements if wants_grad else elements >= row.min_elements
 
 
 def is_ours(row: Row, table: Any, index: Any, dim: int | None, out: Any, wants_grad: bool) -> bool:
@@ -113,12 +112,8 @@ def is_ours(row: Row, table: Any, index: Any, dim: int | None, out: Any, wants_g
         is_lazy = out.is_neg() or out.is_conj()
         if wants_grad or out.requires_grad or not out.is_cpu or out.dtype is not dtype or is_lazy:
             return False
-    if (wants_grad or row.name == "index_add") and dtype not in row.torch_sums:
-        return True
-    elements = index.numel()
-    if dim is not None and table.dim():
-        elements *= table.numel() // (table.shape[dim] or 1)
-    return elements + table.numel() >= row.min_grad_elements if wants_grad else elements >= row.min_elements
+    is_rounded = (wants_grad or row.name == "index_add") and dtype not in row.torch_sums
+    return is_rounded or _is_large(row, table, index, dim, wants_grad)
 
 
 def run(name: str, *arguments: Any) -> Any:

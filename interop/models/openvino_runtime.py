@@ -279,7 +279,7 @@ def _compute_bag(table: np.ndarray, indices: np.ndarray, *others: np.ndarray, fo
     """Reduce the rows of bags in their order, as OpenVINO does."""
     if indices.size and (indices.min() < 0 or indices.max() >= len(table)):
         raise ModelError("an index outside of the table is read by the runtime")
-    cut: dict[str, np.ndarray] = {}
+    cut: dict[str, Any] = {}
     if form == "EmbeddingBagOffsets":
         cut["offsets"], *others = others[0].astype(np.int64), *others[1:]  # type: ignore[assignment]
         if not cut["offsets"].size or cut["offsets"][0] != 0:

@@ -18,22 +18,5 @@ except ImportError as error:
         "gathernest.torch needs PyTorch, which is not installed; run pip install 'gathernest[torch]'"
     ) from error
 
-from gathernest.interop.torch_functions import Embedding as Embedding
-from gathernest.interop.torch_functions import EmbeddingBag as EmbeddingBag
-from gathernest.interop.torch_functions import embedding as embedding
-from gathernest.interop.torch_functions import embedding_bag as embedding_bag
-from gathernest.interop.torch_functions import gather as gather
-from gathernest.interop.torch_functions import index_add as index_add
-from gathernest.interop.torch_functions import index_select as index_select
-from gathernest.interop.torch_functions import take_along_dim as take_along_dim
-
-__all__ = [
-    "Embedding",
-    "EmbeddingBag",
-    "embedding",
-    "embedding_bag",
-    "gather",
-    "index_add",
-    "index_select",
-    "take_along_dim",
-]
+from gathernest.interop.torch_functions import *  # noqa: F403
+from gathernest.interop.torch_functions import __all__ as __all__
