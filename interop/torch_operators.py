@@ -83,7 +83,7 @@ def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     wants_grad = table.requires_grad and torch.is_grad_enabled()
     if wants_grad:
         return table.dtype in row.torch_sums and not _is_large(row, table, index, dim, wants_grad)
-    is_tiny = index.nbytes <= MAX_TINY_BYTES and row.min_elements
+    is_tiny = index.nbytes <= MAX_TINY_BYTES and row.min_elements > 0
     return is_tiny or not _is_large(row, table, index, dim, wants_grad)
 
 
