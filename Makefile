@@ -11,7 +11,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 PAGE_TESTS := tests/docs tests/packaging
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all libraries mutants fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
+.PHONY: demo test test-all libraries mutants fuzz check lint docs static site bench compare asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons clean help
 
 help:  ## list the targets
@@ -98,16 +98,12 @@ asv-machine: $(DEV_STAMP)
 # HEAD= is the working tree.
 HEAD ?=
 BUDGET ?= 2m
-SINCE ?=
+WHAT ?= times
 
-compare: $(RUN_STAMP)  ## time BASE and HEAD in turn, and write build/compared.md and .json; fails when HEAD is slower
+compare: $(RUN_STAMP)  ## compare the WHAT=times,kernels,counts of BASE and HEAD; writes build/compared.md; fails if HEAD is worse
 	@mkdir -p build
-	@$(BIN)/gathernest bench compare $(BASE) $(HEAD) --budget $(BUDGET) --json build/compared.json --markdown \
-	  > build/compared.md; status=$$?; cat build/compared.md; test $$status = 0 || test $$status = 3
-
-history: $(DEV_STAMP)  ## find changes in the stored results, and write build/history.html; fails for those after SINCE
-	@mkdir -p build
-	$(BIN)/gathernest bench history -o build/history.html $(if $(SINCE),--since $(SINCE))
+	@$(BIN)/gathernest bench compare $(BASE) $(HEAD) --what $(WHAT) --budget $(BUDGET) --json build/compared.json --markdown \
+	  > build/compared.md; status=$$?; cat build/compared.md; test $$status = 0 || test $$status-$(WHAT) = 3-times
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

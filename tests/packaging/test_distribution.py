@@ -31,7 +31,6 @@ def test_wheel_has_every_package_the_types_and_the_licence() -> None:
         "gathernest": ["__init__.pyi", "py.typed"],
         "gathernest.asv_bench": ["by_hand.c"],
         "gathernest.kernels.report": ["templates/*"],
-        "gathernest.tools.tracking.history": ["templates/*"],
         "gathernest.tools.play": ["play.css"],
     }
     assert (ROOT / "py.typed").exists()

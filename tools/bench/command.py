@@ -14,7 +14,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ..console.output_paths import check_file
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
-from ..tracking.command import add_commands, run_command
+from ..tracking.paired import compare
 from ..tracking.static_report import command as static_report
 from .machines import as_text, read_run, storing_path, with_families
 from .ways import check_options
@@ -112,13 +112,17 @@ def add_arguments(parser: Parser) -> None:
         help="draw the ratios, and the roofline: a .svg, light or dark as its reader likes, a .png or a -dark.png",
     )
     static_report.add_arguments(parser)
-    add_commands(parser)
+    added = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", description="without one, the suite is timed beside peers"
+    )
+    summary = "Time two revisions in turn, in fresh processes, and say what the second made slower."
+    compare.add_arguments(added.add_parser("compare", help=summary[:-1], description=summary, epilog=compare.EXAMPLES))
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a sub-command, or the suite; the status is 1 when a candidate gives other bytes or fails."""
-    if options.tracking is not None:
-        return run_command(options)
+    """Run `compare`, or the suite; the status is 1 when a candidate gives other bytes or fails."""
+    if options.command is not None:
+        return compare.run(options)
     check_options(options)
     from .cases.suite import chosen
 

@@ -1,6 +1,7 @@
 """`gathernest bench compare`: time two revisions in turn, in fresh processes, and say what the second made slower.
 
-Without HEAD it is the working tree as it is. Revisions are extracted to folders of their own with a cache each.
+Without HEAD it is the working tree as it is. Revisions are extracted to folders of their own with a cache each. With
+versions of packages, head has a virtual environment with them, in which pip installs the rest as the sources ask for.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,17 @@ from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, 
 
 if TYPE_CHECKING:
     from .benchmarks import Benchmark
+    from .exact import ExactDifference
     from .processes import Session
     from .report import Comparison
     from .sampling import Series
     from .sides import Side
 
-# Nothing is slower, as far as can be told, and of something it cannot be told.
+# The exit status where nothing was found slower, and of something it cannot be told.
 CANNOT_TELL = 3
+# The things that are compared: the first by a clock, the others exactly.
+KINDS = ("times", "kernels", "counts")
+PACKAGES = ("numba", "llvmlite", "xdsl", "numpy", "ml_dtypes")
 
 TABLE_WIDTH = 130
 clock = time.monotonic
@@ -38,24 +43,36 @@ EXAMPLES = """examples:
   gathernest bench compare v1.0 main --case 'rows-*,pipeline' --budget 5m
   gathernest bench compare v1.0 --case '*' --full-size --threads 2 --budget 20m
   gathernest bench compare main --json compared.json --markdown > comment.md
+  gathernest bench compare main --what counts
+  gathernest bench compare --with numba==0.69.0 --with llvmlite==0.51.0 --what times,kernels,counts
 
-The exit status is 0 where nothing is slower, 1 where something is, 3 where nothing is found slower and of something it
-cannot be told, and 2 where the command line is wrong or a revision does not run."""
+The exit status is 0 where nothing is slower and no count grew, 1 where something is or did, 3 where nothing is found
+worse and of something it cannot be told, and 2 where the command line is wrong or a revision does not run."""
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "base", metavar="BASE", help="a commit, branch or tag of the checkout that gathernest runs from"
+        "base", nargs="?", metavar="BASE", help="a commit, branch or tag of the checkout that gathernest runs from"
     )
     parser.add_argument("head", nargs="?", metavar="HEAD", help="another (default: the working tree as it is)")
-    add_sampling_arguments(parser, "2m")
+    parser.add_argument(
+        "--what",
+        type=kinds,
+        default=["times"],
+        metavar="KIND,..",
+        help=f"{', '.join(KINDS)}: the latter two are exact, and take minutes besides the budget (default: times)",
+    )
+    parser.add_argument(
+        "--with",
+        dest="versions",
+        action="append",
+        default=[],
+        metavar="PACKAGE==VERSION",
+        help=f"of head's environment: {', '.join(PACKAGES)}; may be repeated; without BASE both are the working tree",
+    )
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--markdown", action="store_true", help="print a comment for a pull request")
-
-
-def add_sampling_arguments(parser: Parser, budget: str) -> None:
-    """Declare the options that say what is timed, and for how long."""
     parser.add_argument(
         *("--case", "--benchmark"),
         dest="case",
@@ -64,9 +81,7 @@ def add_sampling_arguments(parser: Parser, budget: str) -> None:
         metavar="PATTERN,..",
         help="names of cases, and pipeline, import, first-call; * stands for anything (default: a few of each kind)",
     )
-    parser.add_argument(
-        "--budget", type=seconds, default=seconds(budget), metavar="TIME", help=f"90s, 2m (default: {budget})"
-    )
+    parser.add_argument("--budget", type=seconds, default=seconds("2m"), metavar="TIME", help="90s, 2m (default: 2m)")
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="that gathernest may use (default: 1)")
     parser.add_argument(
         "--full-size", action="store_true", help="kernels with arrays of the cases' own sizes; takes minutes"
@@ -78,6 +93,15 @@ def words(text: str) -> list[str]:
     found = [word.strip() for word in text.split(",")]
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between, got {text!r}")
+    return found
+
+
+def kinds(text: str) -> list[str]:
+    """Read kinds of comparisons with commas between, as an argument's type."""
+    found = words(text)
+    for word in found:
+        if word not in KINDS:
+            raise argparse.ArgumentTypeError(f"{word!r} is not compared; it is of {', '.join(KINDS)}")
     return found
 
 
@@ -94,19 +118,54 @@ def run(options: argparse.Namespace) -> int:
     from .benchmarks import chosen
     from .sides import two_sides
 
-    check_outputs(options)
+    check_options(options)
     benchmarks = chosen(options.case, full_size=options.full_size)
-    with wrong_revision_is_misuse(), two_sides(options.base, options.head) as sides:
-        comparison = compare_sides(sides, benchmarks, options)
+    with wrong_revision_is_misuse(), ExitStack() as stack:
+        with progress(f"installing {' '.join(options.versions)}") if options.versions else nullcontext():
+            sides = stack.enter_context(two_sides(options.base, options.head, options.versions))
+        comparison = compare_sides(sides, benchmarks if "times" in options.what else (), options)
+        comparison.exact.update(compare_exactly(sides, options.what))
     return show(comparison, options)
 
 
-def check_outputs(options: argparse.Namespace) -> None:
-    """Fail before the comparison where its result could not be written; raises UsageError."""
+def check_options(options: argparse.Namespace) -> None:
+    """Fail before the comparison where it has no base, or its result could not be written; raises UsageError."""
+    for text in options.versions:
+        _check_version(text)
+    if options.base is None and not options.versions:
+        raise UsageError("name a revision to compare with, such as main; or other packages, --with numba==0.69.0")
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     if options.json not in (None, "-"):
         check_file("--json", options.json)
+
+
+def _check_version(text: str) -> None:
+    from ....ir.errors import did_you_mean
+
+    match = re.fullmatch(r"([A-Za-z0-9_.-]+)==([A-Za-z0-9_.!+-]+)", text)
+    if match is None:
+        raise UsageError(f"--with: expected PACKAGE==VERSION, got {text!r}, such as numba==0.68.1")
+    name = match[1].lower().replace("-", "_")
+    if name not in PACKAGES:
+        raise UsageError(
+            f"--with: {match[1]} is not compared; the packages are {', '.join(PACKAGES)}{did_you_mean(name, PACKAGES)}"
+        )
+
+
+def compare_exactly(sides: "tuple[Side, Side]", what: Sequence[str]) -> "dict[str, ExactDifference]":
+    """Return the differences of two sides that need no clock, by their kind."""
+    from ....asv_bench.benchmarks.cases import SUITE
+    from .exact import count_differences, kernel_differences
+
+    found: dict[str, ExactDifference] = {}
+    if "kernels" in what:
+        with progress("compiling", 2 * len(SUITE)) as advance:
+            found["kernels"] = kernel_differences(sides, advance)
+    if "counts" in what:
+        with progress("counting", 2) as advance:
+            found["counts"] = count_differences(sides, advance)
+    return found
 
 
 @contextmanager
@@ -136,6 +195,8 @@ def compare_sides(
     from .report import Comparison
     from .sampling import fewest_restarts, sample
 
+    if not benchmarks:
+        return Comparison(sides, (), {}, 0, options.threads, machine())
     begin = clock()
     limit = math.inf if options.case else begin + COMPILING_SHARE * options.budget
     session = prepared(sides, benchmarks, options.threads, limit)
@@ -244,19 +305,21 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
     elif options.json != "-":
         console = make_console()
         console.width = max(console.width, TABLE_WIDTH)
-        console.print(as_table(comparison), soft_wrap=False)
+        if comparison.series:
+            console.print(as_table(comparison), soft_wrap=False)
         for name, why in comparison.why.items():
             console.print(f"\n{name}: {why.summary}", style="bold")
             if why.lines:
                 console.print("\n".join(f"  {line}" for line in why.lines))
-        for name, said in comparison.exact.items():
-            console.print(f"\n{name}: {said[0]}", style="bold")
-            console.print("\n".join(f"  {line}" for line in said[1:]), markup=False)
+        for name, (_, *lines) in comparison.exact_lines.items():
+            console.print(f"\n{name}:", style="bold")
+            console.print("\n".join(f"  {line}" for line in lines), markup=False)
         console.print(f"\n{comparison.headline}", style="bold")
-        console.print(f"{comparison.meaning} {comparison.machine}.", style="dim")
-    if comparison.of("slower"):
+        console.print(f"{comparison.meaning} {comparison.machine}.".lstrip(), style="dim")
+    if comparison.of("slower") or any(found.worse for found in comparison.exact.values()):
         return FAILED
-    return CANNOT_TELL if comparison.of("cannot tell") else DONE
+    is_known = all(found.is_known for found in comparison.exact.values()) and (comparison.series or comparison.exact)
+    return DONE if is_known and not comparison.of("cannot tell") else CANNOT_TELL
 
 
 def _say(line: str) -> None:

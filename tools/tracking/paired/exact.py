@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ....asv_bench.benchmarks.cases import SUITE
@@ -16,8 +17,9 @@ from .sides import Side
 
 # Counting takes two minutes of a quiet machine.
 LIMIT_S = 1800
-# Counts that grow or shrink by less say nothing: other addresses make as much of instructions.
-LEAST_CHANGE = 0.005
+# A count has changed if it differs by more than this part, and a count of instructions by more than this number, too:
+# other addresses of code and data change instructions by as much.
+MIN_CHANGE, MIN_INSTRUCTIONS = 0.005, 60
 # A program that prints all counts; its argument is the folder of the benchmarks.
 COUNT = """
 import json, sys
@@ -27,8 +29,23 @@ print(json.dumps(Counted().setup_cache()))
 """
 
 
-def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> tuple[str, ...]:
-    """Return what the kernels of the suite differ in, as `gathernest bench --static --against` says it.
+@dataclass(frozen=True, slots=True)
+class ExactDifference:
+    """What differs without a clock.
+
+    Attributes:
+        lines: a summary, then the differences.
+        worse: the names of the counts that grew.
+        is_known: whether both sides have something to compare.
+    """
+
+    lines: tuple[str, ...]
+    worse: tuple[str, ...] = ()
+    is_known: bool = True
+
+
+def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> ExactDifference:
+    """Return the differences between the kernels of the suite, as `gathernest bench --static --against` prints them.
 
     Args:
         sides: base and head.
@@ -41,7 +58,7 @@ def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) 
             for side in sides
         ]
     except StaticReportError as error:
-        return (str(error),)
+        return ExactDifference((str(error),), is_known=False)
     before, after = (
         StaticReport(conditions, each.versions, each.kernels, {name: {} for name in each.kernels}) for each in found
     )
@@ -49,13 +66,14 @@ def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) 
     kernels = len(after.grouped())
     failed = [f"{name}: {why}" for each in found for name, why in each.failed.items()]
     if not changes:
-        return (f"all {kernels} kernels have the same schedule and assembly", *failed)
+        same = f"all {kernels} kernels have the same schedule and assembly"
+        return ExactDifference((same, *failed), is_known=kernels > 0)
     lines = explained(changes, found[0].versions, found[1].versions)
-    return (f"{len(changes)} of {kernels} kernels differ", *lines, *failed)
+    return ExactDifference((f"{len(changes)} of {kernels} kernels differ", *lines, *failed))
 
 
-def count_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> tuple[str, ...]:
-    """Return which exact counts differ, largest change first; `advance` is called with 1 for each side."""
+def count_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> ExactDifference:
+    """Return the exact counts that differ, largest change first; `advance` is called with 1 for each side."""
     found: list[dict[str, float]] = []
     for side in sides:
         benchmarks = side.folder / "gathernest" / "asv_bench"
@@ -65,10 +83,10 @@ def count_differences(sides: Sequence[Side], advance: Callable[[int], object]) -
                 command, env=side.environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
             )
         except subprocess.TimeoutExpired:
-            return (f"the counts of {side.name} took more than {LIMIT_S} s",)
+            return ExactDifference((f"the counts of {side.name} took more than {LIMIT_S} s",), is_known=False)
         if ended.returncode:
             reason = (ended.stderr.strip().splitlines() or [f"status {ended.returncode}"])[-1]
-            return (f"{side.name} cannot be counted: {reason}",)
+            return ExactDifference((f"{side.name} cannot be counted: {reason}",), is_known=False)
         found.append(by_name(json.loads(ended.stdout.splitlines()[-1])))
         advance(1)
     return changed_counts(*found)
@@ -81,11 +99,17 @@ def by_name(counts: Any, name: str = "") -> dict[str, float]:
     return {name: counts} if isinstance(counts, int | float) else {}
 
 
-def changed_counts(before: dict[str, float], after: dict[str, float]) -> tuple[str, ...]:
-    """Return a line for each count of both that changed, and how many did not."""
+def changed_counts(before: dict[str, float], after: dict[str, float]) -> ExactDifference:
+    """Return a line for each count of both that changed, and the number of those that did not."""
     both = before.keys() & after.keys()
     changes = {name: after[name] - before[name] for name in both}
-    changed = [name for name in both if abs(changes[name]) > LEAST_CHANGE * abs(before[name])]
+    changed = [name for name in both if abs(changes[name]) > _noise(name, before[name])]
     ordered = sorted(changed, key=lambda name: (-abs(changes[name]) / (abs(before[name]) or 1), name))
     lines = [f"{name}: {before[name]:g} → {after[name]:g}" for name in ordered]
-    return (f"{len(changed)} of {len(both)} counts changed by more than {LEAST_CHANGE:.1%}", *lines)
+    summary = f"{len(changed)} of {len(both)} counts changed by more than {MIN_CHANGE:.1%}"
+    return ExactDifference((summary, *lines), tuple(name for name in ordered if changes[name] > 0), bool(both))
+
+
+def _noise(name: str, count: float) -> float:
+    """Return the largest change of a count that says nothing."""
+    return max(MIN_CHANGE * abs(count), MIN_INSTRUCTIONS if name.startswith("instructions") else 0)

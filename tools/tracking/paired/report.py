@@ -14,6 +14,7 @@ from .sides import Side
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from .exact import ExactDifference
     from .why import Why
 
 ORDER = ("slower", "faster", "cannot tell", "same")
@@ -32,7 +33,7 @@ class Comparison:
         threads: that gathernest had.
         machine: the CPU and its cores, as one line.
         why: what changed in the kernels of alarms, by name.
-        exact: of an upgrade, lines about what differs without a clock: "kernels" and "counts".
+        exact: the differences without a clock, where they are asked for: of "kernels" and of "counts".
         notes: lines for the reader, such as a dirty tree.
     """
 
@@ -43,13 +44,18 @@ class Comparison:
     threads: int
     machine: str
     why: "dict[str, Why]" = field(default_factory=dict)
-    exact: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exact: "dict[str, ExactDifference]" = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def of(self, verdict: str) -> list[Series]:
         """Return the series of a verdict, the largest change first."""
         found = [one for one in self.series if one.verdict == verdict]
         return sorted(found, key=lambda one: one.ratio, reverse=verdict == "slower")
+
+    @property
+    def exact_lines(self) -> dict[str, tuple[str, ...]]:
+        """The lines of the exact differences, where there is more than a summary."""
+        return {name: found.lines for name, found in self.exact.items() if len(found.lines) > 1}
 
     def code(self, name: str) -> str:
         """Return whether the code of a kernel that is slower or faster is another, as words; empty where unknown."""
@@ -60,11 +66,14 @@ class Comparison:
     def headline(self) -> str:
         """The result as one line."""
         counts = [f"{len(found)} {verdict}" for verdict in ORDER if (found := self.of(verdict))]
+        counts += [found.lines[0] for found in self.exact.values()]
         return f"{', '.join(counts) or 'nothing was compared'}: {title(self.sides)}"
 
     @property
     def meaning(self) -> str:
-        """What the verdicts mean, with their error rate, as one line."""
+        """What the verdicts on times mean, with their error rate, as one line; empty where nothing was timed."""
+        if not self.series:
+            return ""
         return (
             f"{self.restarts} restarts. Equal revisions raise any alarm in at most {ERROR:.0%} of comparisons: the "
             f"intervals of all {len(self.series)} benchmarks and {len(LOOKS)} looks hold together. Slower, faster: by "
@@ -115,7 +124,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "tolerance": TOLERANCE,
         "benchmarks": {one.name: _facts(one, comparison) for one in comparison.series},
         "missing": dict(comparison.missing),
-        "exact": comparison.exact,
+        "exact": {name: dataclasses.asdict(found) for name, found in comparison.exact.items()},
         "notes": comparison.notes,
     }
 
@@ -145,11 +154,11 @@ def as_markdown(comparison: Comparison) -> str:
     if same := comparison.of("same"):
         lines += _folded(f"{len(same)} the same", _markdown_table(same, comparison))
     lines += [f"* {name}: {why.summary}" for name, why in comparison.why.items() if not why.lines]
-    for name, said in comparison.exact.items():
-        lines += _folded(f"{name}: {said[0]}", ["```diff", *said[1:], "```"])
+    for name, (summary, *differences) in comparison.exact_lines.items():
+        lines += _folded(f"{name}: {summary}", ["```diff", *differences, "```"])
     lines += [f"* {name}: {why}" for name, why in comparison.missing.items()]
     lines += [f"* {note}" for note in comparison.notes]
-    lines += [f"{comparison.meaning} {comparison.machine}, {_threads(comparison.threads)}.", ""]
+    lines += [f"{comparison.meaning} {comparison.machine}, {_threads(comparison.threads)}.".lstrip(), ""]
     return "\n".join(lines)
 
 

@@ -1,0 +1,87 @@
+import sys
+
+import pytest
+
+from gathernest.kernels.host.cpu import package_version
+from gathernest.tools.tracking.paired import sides
+from gathernest.tools.tracking.paired.exact import by_name, changed_counts
+
+
+@pytest.mark.thorough
+def test_versions_are_named_beside_those_installed(gathernest, repository, monkeypatch):
+    monkeypatch.setattr(sides, "_python_of", lambda sources, environment, versions, what: sys.executable)
+    ended = gathernest("bench", "compare", "--with", "numba==9.9", "--case", "call-kernel", "--budget", "0.1s")
+    assert ended.status == 3
+    assert "1 cannot tell: numba==9.9 (" in ended.out
+    assert f" against numba=={package_version('numba')} (" in ended.out
+
+
+def test_other_packages_have_the_versions_that_are_installed(repository, monkeypatch, tmp_path):
+    commands = []
+    monkeypatch.setattr(sides, "_run", lambda what, command: commands.append(command))
+    text = '[project]\ndependencies = ["numba>=0.1", "llvmlite<1", "numpy>=2"]\n'
+    (repository.folder / "pyproject.toml").write_text(text)
+    with sides.two_sides(None, None, ["numba==9.9"]) as (base, head):
+        assert base.python == sys.executable or base.python.startswith(str(base.folder))
+        assert head.python == str(head.folder / "environment" / "bin" / "python")
+    assert commands[-1][-3:] == ["numba==9.9", "llvmlite", f"numpy=={package_version('numpy')}"]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("numba", "expected PACKAGE==VERSION, got 'numba', such as numba==0.68.1"),
+        ("numbba==1", "numbba is not compared; the packages are numba, llvmlite, xdsl, numpy, ml_dtypes; did you mean"),
+        ("numba==1;rm", "expected PACKAGE==VERSION, got 'numba==1;rm'"),
+    ],
+)
+def test_words_that_are_no_versions_are_misuse(gathernest, word, said):
+    ended = gathernest("bench", "compare", "--with", word)
+    assert (ended.status, ended.out) == (2, "")
+    assert said in ended.err
+
+
+def test_nothing_to_compare_with_is_misuse(gathernest):
+    ended = gathernest("bench", "compare")
+    assert (ended.status, ended.out) == (2, "")
+    assert "name a revision to compare with, such as main; or other packages, --with numba==0.69.0" in ended.err
+
+
+def test_counts_that_changed_are_listed_largest_first():
+    before = by_name({"calls": {"cse": 100, "gone": 1}, "modules": {"import": 4}, "why not": "", "steps": 1000})
+    after = by_name({"calls": {"cse": 150}, "modules": {"import": 2}, "why not": "", "steps": 1004})
+    found = changed_counts(before, after)
+    lines = ("2 of 3 counts changed by more than 0.5%", "calls cse: 100 → 150", "modules import: 4 → 2")
+    assert (found.lines, found.worse, found.is_known) == (lines, ("calls cse",), True)
+
+
+def test_instructions_may_move_by_sixty():
+    before = by_name({"instructions": {"call gather": 1000, "call gather out": 1000}})
+    after = by_name({"instructions": {"call gather": 1060, "call gather out": 1061}})
+    assert changed_counts(before, after).worse == ("instructions call gather out",)
+
+
+# A side's exact counts, as the benchmarks of asv give them.
+COUNTS = "class Counted:\n    def setup_cache(self):\n        return {counts}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status", "said"),
+    [
+        ({"calls": 100}, {"calls": 100}, 0, "0 of 1 counts changed by more than 0.5%"),
+        ({"calls": 100}, {"calls": 90}, 0, "1 of 1 counts changed by more than 0.5%"),
+        ({"calls": 100}, {"calls": 110}, 1, "calls: 100 → 110"),
+        ({"calls": 100}, {"steps": 110}, 3, "0 of 0 counts changed by more than 0.5%"),
+        ({"calls": 100}, "1 / 0", 3, "head cannot be counted: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_counts_are_compared_without_a_clock(gathernest, repository, before, after, status, said):
+    for name, counts in (("one", before), ("two", after)):
+        benchmarks = repository.folder / "asv_bench" / "benchmarks"
+        benchmarks.mkdir(parents=True, exist_ok=True)
+        (benchmarks / "__init__.py").write_text("")
+        (benchmarks / "counts.py").write_text(COUNTS.replace("{counts}", str(counts)))
+        repository.commit(name)
+    ended = gathernest("bench", "compare", "one", "two", "--what", "counts")
+    assert ended.status == status
+    assert said in ended.out
