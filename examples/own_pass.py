@@ -9,7 +9,7 @@ from xdsl.passes import ModulePass
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.dialects.gather_dialect import LoopOp
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import make_context, verify_module
 from gathernest.ir.modules.operator_module import gather_module
 from gathernest.ir.modules.pseudocode import print_loop_nest

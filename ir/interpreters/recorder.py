@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ..dialects.gather_dialect import AccumulateOp, LoopOp
 from ..dialects.upstream import FromElementsOp, PrefetchOp
 from ..errors import GathernestError
-from .scalar import Machine, Step
+from .interpreter import Machine, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ...ir import reference
 from ...ir.element_types import first_difference
 from ...ir.errors import BoundsError, GathernestError, InternalError
 from ...ir.interpreters.argument_views import UNWRITTEN, index_argument
-from ...ir.interpreters.scalar import interpret
+from ...ir.interpreters.interpreter import interpret
 from ...ir.problem import Problem
 from .run_stage import execute
 

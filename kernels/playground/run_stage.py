@@ -14,7 +14,7 @@ from ...ir.dialects.attributes import VIEW
 from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp
 from ...ir.errors import BoundsError, InternalError, InvalidGatherError, out_of_range, show
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
-from ...ir.interpreters.scalar import interpret
+from ...ir.interpreters.interpreter import interpret
 from ...ir.modules.context import find_function, make_context
 from ...ir.modules.read_module import InputError, read_module
 from ...ir.problem import Problem

@@ -96,7 +96,7 @@ class Prepared:
         self.was_run = True
 
     def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        from ...ir.interpreters.scalar import interpret
+        from ...ir.interpreters.interpreter import interpret
         from ...ir.modules.context import parse_module
         from .compile import run_stages
 

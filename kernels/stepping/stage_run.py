@@ -10,8 +10,8 @@ from ...ir.dialects.gather_dialect import OperatorOp, ResolveOp
 from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
+from ...ir.interpreters.interpreter import interpret
 from ...ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
-from ...ir.interpreters.scalar import interpret
 from ...ir.modules.context import find_function, make_context
 from ...ir.modules.read_module import read_placed
 from ...ir.problem import Problem

@@ -13,7 +13,7 @@ from ...ir import reference
 from ...ir.array_spec import ArraySpec
 from ...ir.dialects.types import numpy_dtype
 from ...ir.errors import BoundsError, GathernestError, InternalError
-from ...ir.interpreters.scalar import interpret
+from ...ir.interpreters.interpreter import interpret
 from ...ir.operator_spec import GatherWeighted, OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of

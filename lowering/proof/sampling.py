@@ -14,7 +14,7 @@ from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
 from ...ir.dialects.types import numpy_dtype
 from ...ir.errors import GathernestError, InternalError
 from ...ir.interpreters.argument_views import bind_arguments
-from ...ir.interpreters.scalar import interpret
+from ...ir.interpreters.interpreter import interpret
 from ...ir.modules.context import find_function
 from ...ir.modules.operator_module import operator_module
 from ...ir.operator_spec import GatherElements, GatherNd, Gradient, OperatorSpec

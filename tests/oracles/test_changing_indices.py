@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError
-from gathernest.ir.interpreters.scalar import Machine
+from gathernest.ir.interpreters.interpreter import Machine
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherMean, GatherNd, GatherReduce, Gradient
 from gathernest.ir.problem import Problem

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.interpreters.scalar import Machine, interpret
+from gathernest.ir.interpreters.interpreter import Machine, interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import GatherMax, GatherMean, GatherReduce
 from gathernest.ir.problem import Problem

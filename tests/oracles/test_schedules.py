@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError, ScheduleError
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import make_context, verify_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.problem import Problem

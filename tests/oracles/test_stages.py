@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.problem import Problem

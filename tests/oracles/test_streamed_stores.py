@@ -5,7 +5,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import gathernest as gn
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import verify_module
 from gathernest.kernels.runtime.compile import module_of, passes_of
 from gathernest.lowering.passes.schedule.stream_stores import MIN_WHOLE_BYTES

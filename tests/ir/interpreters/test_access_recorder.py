@@ -5,8 +5,8 @@ import pytest
 from xdsl.dialects import scf
 
 from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.interpreters.recorder import record_accesses
-from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import run_stages

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import parse_module
 
 

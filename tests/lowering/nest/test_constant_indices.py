@@ -6,7 +6,7 @@ import pytest
 from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.modules.operator_module import gather_module
 from gathernest.ir.operator_spec import Gather

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError, ScheduleError
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import make_context, parse_module, verify_module
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import (

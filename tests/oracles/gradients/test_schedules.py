@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.element_types import number_width
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve

@@ -10,7 +10,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir import reference
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import run_pipeline

@@ -132,7 +132,7 @@ MAKE_CODE = (
     "kernels/runtime/compile.py",
 )
 MAKE_NO_CODE = (
-    "ir/interpreters/scalar.py",
+    "ir/interpreters/interpreter.py",
     "ir/modules/pseudocode.py",
     "lowering/drawings/nest_drawing.py",
     "lowering/passes/operators/compose_gathers.py",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gathernest.ir.errors import BoundsError, InternalError
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import parse_module
 
 DATA = np.arange(20, dtype=np.int32).reshape(5, 4)
