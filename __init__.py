@@ -27,7 +27,7 @@ _NAMES = {
     "kernels.reduction.reduce_gradients": "gather_reduce_grad gather_reduce_weights_grad",
     "kernels.host.knobs": "knobs",
     "kernels.kernel": "Kernel compile",
-    "kernels.operator_versions": "ops",
+    "kernels.ops": "ops",
     "kernels.bisection.bisect_passes": "bisect",
     "kernels.playground.run_stage": "run_stage",
     "kernels.bisection.wrong_pass": "WrongPass",

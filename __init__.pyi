@@ -23,7 +23,7 @@ from .kernels.gradient import gather_nd_grad as gather_nd_grad
 from .kernels.host.knobs import knobs as knobs
 from .kernels.kernel import Kernel as Kernel
 from .kernels.kernel import compile as compile
-from .kernels.operator_versions import ops as ops
+from .kernels.ops import ops as ops
 from .kernels.playground.run_stage import run_stage as run_stage
 from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule

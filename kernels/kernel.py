@@ -77,6 +77,10 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
         """The kernel that its calls with `out` run, whose check goes before all that is written: for its stages."""
         return Kernel(self._problem.into(self._problem.result), self._given)
 
+    def with_schedule(self, schedule: Schedule | Pipeline | None) -> "Kernel":
+        """Return the kernel of its problem with another schedule or pipeline; None lets the sizes choose."""
+        return Kernel(self._problem, schedule)
+
     @property
     def plan(self) -> Plan:
         """What it was compiled from."""

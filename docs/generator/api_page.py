@@ -13,7 +13,7 @@ GROUPS = {
     "kernels.gather": "Gathers",
     "kernels.take": "Gathers",
     "kernels.fill": "Gathers",
-    "kernels.operator_versions": "Gathers",
+    "kernels.ops": "Gathers",
     "kernels.gradient": "Gradients",
     "kernels.kernel": "Kernels",
     "lowering.schedule": "Kernels",

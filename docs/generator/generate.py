@@ -11,7 +11,7 @@ from figures import figures
 from machines import pages_with_machines, plots
 
 from gathernest.kernels.host.knobs import KNOBS
-from gathernest.kernels.operator_versions import ops
+from gathernest.kernels.ops import ops
 from gathernest.lowering.registry import NAMES, OPERATOR_NAMES, PASSES, PIPELINES, load_pass, module_of, summary
 
 DOCS = Path(__file__).parents[1]

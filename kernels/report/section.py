@@ -1,7 +1,6 @@
 """What a report says of one gather, as a value: its facts, its trace, its drawings and its times."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...ir.array_spec import ArraySpec
 from ...ir.canonical import Operand
@@ -11,16 +10,13 @@ from ...lowering.provenance.trace import Trace
 from ..host.cpu import cpu_model, package_version
 from ..host.knobs import knobs
 from ..host.machine import machine_model
-from ..roofline.explanation import Explanation
+from ..roofline.explanation import CompiledKernel, Explanation
 from ..roofline.lower_bound import fewest_bytes
 from ..runtime.plan import Plan
 from ..stepping.steps import Steps
 from .element_steps import element_steps
 from .figures import Figure, figures
 from .trace_plan import trace
-
-if TYPE_CHECKING:
-    from ..kernel import Kernel
 
 ROUNDS = 9
 
@@ -74,7 +70,7 @@ class Section:
 
 
 def section_of(
-    kernel: "Kernel", *, name: str = "", timing: bool = True, rounds: int = ROUNDS, remarks: tuple[str, ...] = ()
+    kernel: CompiledKernel, *, name: str = "", timing: bool = True, rounds: int = ROUNDS, remarks: tuple[str, ...] = ()
 ) -> Section:
     """Return the section of a kernel; it is compiled anew, and timed where that is wanted and possible.
 
@@ -108,7 +104,7 @@ def pass_lines(text: str) -> tuple[str, ...]:
     return tuple(text.replace("},", "}\n").splitlines())
 
 
-def _explained(kernel: "Kernel", timing: bool, rounds: int) -> tuple[Explanation | None, str]:
+def _explained(kernel: CompiledKernel, timing: bool, rounds: int) -> tuple[Explanation | None, str]:
     """Return the times of a kernel, or why there are none."""
     if not timing:
         return None, "Timing was not asked for."

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -15,12 +14,9 @@ from ..host.machine import machine_model
 from ..host.timing import Timings, time_interleaved
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
-from .explanation import Ablation, Explanation
+from .explanation import Ablation, CompiledKernel, Explanation
 from .lower_bound import lower_bound_of
 from .peak_rates import ceilings
-
-if TYPE_CHECKING:
-    from ..kernel import Kernel
 
 WHOLE = "the whole schedule"
 
@@ -38,7 +34,7 @@ def predicted_us(plan: Plan) -> float | None:
 
 
 def explain(
-    kernel: "Kernel",
+    kernel: CompiledKernel,
     data: np.ndarray | None = None,
     indices: np.ndarray | None = None,
     out: np.ndarray | None = None,
@@ -107,8 +103,8 @@ def explain(
 
 
 def _shorter_kernels(
-    whole: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Callable[[str], None]
-) -> tuple[dict[str, "Kernel"], dict[str, str]]:
+    whole: CompiledKernel, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Callable[[str], None]
+) -> tuple[dict[str, CompiledKernel], dict[str, str]]:
     """Return the kernels of the whole schedule and without each pass, compiled, and why some cannot be."""
     say(f"compiling {WHOLE}")
     whole(*arrays, result)
@@ -117,7 +113,7 @@ def _shorter_kernels(
     for left_out, rest in shorter_schedules(whole.schedule).items():
         say(f"compiling without {left_out}")
         try:
-            shorter = type(whole)(whole.problem, rest)
+            shorter = whole.with_schedule(rest)
             _check_same(shorter, arrays, result, expected, left_out)
             kernels[left_out] = shorter
         except (ScheduleError, CompileError) as error:
@@ -132,7 +128,11 @@ def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> A
 
 
 def _check_same(
-    kernel: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, expected: np.ndarray, left_out: str
+    kernel: CompiledKernel,
+    arrays: tuple[np.ndarray, np.ndarray],
+    result: np.ndarray,
+    expected: np.ndarray,
+    left_out: str,
 ) -> None:
     """Run a kernel over bytes that are none of the expected ones, and compare; raises InternalError."""
     result[...] = (~expected).view(result.dtype).reshape(result.shape)

@@ -1,8 +1,14 @@
 """The result of `Kernel.explain`, as a value: text for people, JSON for scripts."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
+import numpy as np
+
+from ...ir.problem import Problem
+from ...lowering.registry import Pipeline
+from ...lowering.schedule.schedule import Schedule
+from ..runtime.plan import Plan
 from .ceilings import Ceilings
 from .lower_bound import COPY, IN_ORDER, LINES, LowerBound, MeasuredBound
 
@@ -201,3 +207,24 @@ def _us(time_us: float) -> str:
 
 def _bytes(count: float) -> str:
     return f"{count / 1e6:>12,.3f} MB"
+
+
+class CompiledKernel(Protocol):
+    """What `explain` and reports read of a `Kernel`, whose methods call them."""
+
+    @property
+    def problem(self) -> Problem: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def schedule(self) -> Schedule: ...
+
+    def with_schedule(self, schedule: Schedule | Pipeline | None) -> Self: ...
+
+    def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Self: ...
+
+    def explain(self, *, rounds: int) -> Explanation: ...
+
+    def __call__(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray, /) -> np.ndarray: ...

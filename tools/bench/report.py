@@ -4,7 +4,7 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from ...kernels.host.cpu import cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from .cases.case import larger_than
@@ -12,10 +12,14 @@ from .cases.suite import APART
 from .machines import FORMAT, model_text
 from .measure import OURS, Measured, geometric_mean
 
-if TYPE_CHECKING:
-    from .scaling.threads_together import Together
-
 LAST_LEVEL_IF_UNKNOWN = 2**25
+
+
+class Together(NamedTuple):
+    """How many times as fast as one thread all are: where they fill a core's units, and where they copy memory."""
+
+    computing: float
+    copying: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Report:
     rounds: int
     cut: int | None = None
     load: float | None = None
-    together: "Sequence[Together | None]" = ()
+    together: Sequence[Together | None] = ()
 
     @property
     def peers(self) -> list[str]:

@@ -2,15 +2,12 @@
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...host.timing import time_interleaved
+from ...roofline.explanation import CompiledKernel
 from ...tuning.sample_arrays import sample_arrays
-
-if TYPE_CHECKING:
-    from ...kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class InTurn:
         return f"They were timed in turn, {rounds}: {said}."
 
 
-def timed_in_turn(a: "Kernel", b: "Kernel", rounds: int) -> InTurn:
+def timed_in_turn(a: CompiledKernel, b: CompiledKernel, rounds: int) -> InTurn:
     """Time a call of two kernels with made-up arrays, the same ones where both are of one gather.
 
     Raises:

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ....ir.errors import GathernestError, InvalidGatherError, show
 from ....lowering.registry import Pipeline
 from ....lowering.schedule.schedule import Schedule
 from ...host.knobs import knobs
+from ...roofline.explanation import CompiledKernel
 from ..section import Section, section_of
 from .beside import ONE_BESIDE, Beside, beside, said
 from .in_turn import InTurn, timed_in_turn
 from .revision import section_at
-
-if TYPE_CHECKING:
-    from ...kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +23,9 @@ class Pair:
 
 
 def pair_of(
-    kernel: "Kernel",
+    kernel: CompiledKernel,
     given: Schedule | Pipeline | None,
-    other: "Beside | Kernel",
+    other: Beside | CompiledKernel,
     *,
     timing: bool,
     rounds: int,
@@ -54,7 +51,7 @@ def pair_of(
             assert not isinstance(given, Pipeline)
             return Pair((left, section_at(other.revision, left, given, name=other.name)), None)
         with knobs.scope(interpret=knobs.interpret or not timing):  # the section compiles it on its own
-            second = type(kernel)(kernel.problem, other.given)
+            second = kernel.with_schedule(other.given)
         right = section_of(second, name=other.name, timing=timing, rounds=rounds, remarks=other.remarks)
     else:
         say("B, the other kernel")
@@ -68,8 +65,11 @@ def pair_of(
 
 
 def other_of(
-    kernel: "Kernel", given: Schedule | Pipeline | None, against: "Kernel | Schedule | str | None", **others: str | None
-) -> "Beside | Kernel":
+    kernel: CompiledKernel,
+    given: Schedule | Pipeline | None,
+    against: CompiledKernel | Schedule | str | None,
+    **others: str | None,
+) -> Beside | CompiledKernel:
     """Return what `Kernel.report` is asked to put beside a kernel; raises as `beside`."""
     if against is None or isinstance(against, Schedule | str):
         return beside(kernel.problem, given, schedule=against, **others)

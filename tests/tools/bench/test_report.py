@@ -20,8 +20,7 @@ from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.plots.bars import BOUND, FASTER, SLOWER
 from gathernest.tools.bench.plots.cases_plot import cases_plot
-from gathernest.tools.bench.report import Report, as_json
-from gathernest.tools.bench.scaling.threads_together import Together
+from gathernest.tools.bench.report import Report, Together, as_json
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
 
 

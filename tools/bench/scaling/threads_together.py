@@ -6,25 +6,18 @@ share, or two hardware threads of one core. Runs that met different ones are not
 
 import itertools
 import statistics
-from typing import NamedTuple
 
 from ....kernels.host.knobs import knobs
 from ....kernels.roofline.probe_calls import aligned, copy_ways, touch
 from ....kernels.roofline.probe_kernels import LINE_BYTES
 from ....kernels.runtime.array_checks import address
+from ..report import Together
 from .compare import scale_calls
 from .compute_loops import UNITS, compute_loops
 
 # As much as no last cache of two chiplets holds, in source and target each.
 COPIED_BYTES = 64 * 1024**2
 ROUNDS = 9
-
-
-class Together(NamedTuple):
-    """How many times as fast as one thread all are: where they fill a core's units, and where they copy memory."""
-
-    computing: float
-    copying: float
 
 
 def threads_together(threads: int) -> Together | None:
