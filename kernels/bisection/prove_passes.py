@@ -77,17 +77,14 @@ def _wrong_pass(problem: Problem, passes: Sequence[ModulePass], verdict: Verdict
 
 def _arrays_of(example: Example, problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
     """Return the gather that an example describes, in the element type of a problem; None where there is no such."""
-    if example.operator is None or not example.seen:
+    known, kept = example.known, problem.source.dtype
+    if known is None or known.operator is None or not example.seen:
         return None
-    given = dict(zip(*[iter(example.gradient.split())] * 2, strict=True))
-    source = ArraySpec.parse(example.data)
-    kept = problem.source.dtype
+    source = example.data
     source = ArraySpec(source.shape, kept) if kept.itemsize == source.dtype.itemsize else source
-    table = source
-    if example.gradient:
-        table = ArraySpec(tuple(map(int, given["--data-shape"].split("x"))), source.dtype)
-    indices = np.array(example.values, ArraySpec.parse(example.indices).dtype).reshape(example.index_shape)
-    attributes: dict[str, Any] = {**example.operator.attributes()}
+    table = ArraySpec(example.result, source.dtype) if known.is_gradient else source
+    indices = np.array(example.values, example.indices.dtype).reshape(example.indices.shape)
+    attributes: dict[str, Any] = {**known.operator.attributes()}
     scale = 1.0 if problem.gradient is None else problem.gradient.scale
     try:
         small = problem_of(problem.name, table, indices, bounds=problem.bounds, scale=scale, **attributes)

@@ -1,1 +1,1 @@
-"""Proofs that a pass keeps what a gather means, for all sizes: integer sets for loops, bit-vectors for indices."""
+"""Proofs that passes are right, for all sizes and all values of indices: sets by islpy, bit-vectors by z3."""

@@ -1,33 +1,40 @@
-"""Counterexamples: the arrays of a small gather on which a stage goes wrong, and what it does with them."""
+"""Small gathers on which a stage goes wrong: those that a failure describes, and samples where nothing is proved."""
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.passes import ModulePass
 
 from ...ir import reference
 from ...ir.array_spec import ArraySpec
+from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
 from ...ir.dialects.types import numpy_dtype
 from ...ir.errors import BoundsError, GathernestError, InternalError
+from ...ir.interpreters.argument_views import bind_arguments
 from ...ir.interpreters.interpreter import interpret
-from ...ir.operator_spec import GatherWeighted, OperatorSpec
+from ...ir.modules.context import find_function
+from ...ir.modules.operator_module import operator_module
+from ...ir.operator_spec import GatherElements, GatherNd, GatherWeighted, Gradient
+from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of
-from .conditions.failure import Failure
+from .conditions import Failure
 from .specification import Specification
 
 # The most elements of an array that an example makes; a larger one is described and not run.
-MOST_ELEMENTS = 1 << 16
+MAX_ELEMENTS = 1 << 16
 # The most index values that are printed.
-MOST_LISTED = 40
-# Sizes of all dimensions in an example where the failure depends on none.
-USUAL_SIZE = 2
-# Sizes of an axis in an example where the failure does not depend on it: enough to tell positions apart.
-USUAL_AXIS = 5
+MAX_LISTED = 40
+# Sizes of a dimension, and of an axis, in an example whose failure does not depend on them.
+USUAL_SIZE, USUAL_AXIS = 2, 5
+# The number of gathers that are interpreted for one pass, and their sizes: none, one, and on both sides of tiles.
+SAMPLES, SAMPLE_SIZES = 12, (0, 1, 2, 3, 5, 7, 9, 17)
 
 
 @dataclass(frozen=True)
@@ -35,30 +42,32 @@ class Example:
     """A small gather that shows a failure.
 
     Attributes:
-        operator: the operator; None where only its nest is known.
-        bounds: its bounds mode; None where that is not known.
-        data, indices: shape and element type of each, as the command line writes them.
-        values: of the indices, in order.
-        index_shape: the shape of the indices.
+        known: the operator; None where nothing is known of it.
+        data: the array that is read, grad of a gradient.
+        indices: their shape and element type, and `values` the first of them in C order.
+        result: the shape of the array that is written.
         seen: what the interpreter does with it; empty where the arrays would be too large to make.
-        gradient: of a gradient, whose `data` is grad: the shape of data and the scale, for the command line.
     """
 
-    operator: OperatorSpec | None
-    bounds: Bounds | None
-    data: str
-    indices: str
+    known: Specification | None
+    data: ArraySpec
+    indices: ArraySpec
     values: tuple[int, ...]
-    index_shape: tuple[int, ...]
+    result: tuple[int, ...]
     seen: str
-    gradient: str = ""
 
     def __str__(self) -> str:
-        listed = ", ".join(map(str, self.values[:MOST_LISTED])) + (", ..." if len(self.values) > MOST_LISTED else "")
-        operator = "gather" if self.operator is None else described(self.operator)
-        mode = "" if self.bounds is None else f" bounds={self.bounds}"
-        what = f"gradient of {operator}{mode}, grad" if self.gradient else f"{operator}{mode} of data"
-        first = f"{what} {self.data} by indices {self.indices} = [{listed}]"
+        listed = ", ".join(map(str, self.values[:MAX_LISTED])) + (", ..." if len(self.values) > MAX_LISTED else "")
+        operator = None if self.known is None else self.known.operator
+        attributes = {} if operator is None else operator.attributes()
+        words = [
+            "gather" if operator is None else operator.name,
+            *(f"{key}={value}" for key, value in attributes.items()),
+        ]
+        words += [] if self.known is None else [f"bounds={self.known.mode}"]
+        words = ["gradient", "of", *words] if self.known is not None and self.known.is_gradient else words
+        what = ", grad" if words[0] == "gradient" else " of data"
+        first = f"{' '.join(words)}{what} {self.data} by indices {self.indices} = [{listed}]"
         return "\n".join([first, self.seen] if self.seen else [first])
 
     def command(self, file: str) -> str | None:
@@ -66,94 +75,66 @@ class Example:
 
         Nor are there commands for weighted sums.
         """
-        if self.operator is None or not self.seen or isinstance(self.operator, GatherWeighted):
+        known, operator = self.known, None if self.known is None else self.known.operator
+        if known is None or operator is None or not self.seen or isinstance(operator, GatherWeighted):
             return None
-        words = [f"--{name.replace('_', '-')} {value}" for name, value in self.operator.attributes().items()]
-        given = str(np.array(self.values).reshape(self.index_shape).tolist()).replace(" ", "")
-        kind = self.indices.rpartition("x")[2]
-        arrays = f'--data {self.data} --indices "{given}x{kind}" --bounds {self.bounds}'
-        name = f"{self.operator.name}_grad {self.gradient}" if self.gradient else self.operator.name
-        return " ".join([f"gathernest exec {file} --operator {name}", *words, arrays])
+        given = str(np.array(self.values).reshape(self.indices.shape).tolist()).replace(" ", "")
+        kind = str(ArraySpec((), self.indices.dtype))
+        shape = "x".join(map(str, self.result))
+        words = [
+            f"{operator.name}_grad --data-shape {shape} --scale {known.scale}" if known.is_gradient else operator.name
+        ]
+        words += [f"--{name.replace('_', '-')} {value}" for name, value in operator.attributes().items()]
+        arrays = f'--data {self.data} --indices "{given}x{kind}" --bounds {known.mode}'
+        return " ".join([f"gathernest exec {file} --operator", *words, arrays])
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """The arrays of one example."""
-
-    source: np.ndarray
-    indices: np.ndarray
-    out: np.ndarray
-
-
-def shapes_of(function: func.FuncOp, sizes: Mapping[str, int]) -> list[tuple[tuple[int, ...], np.dtype]] | None:
-    """Return the shapes and dtypes of arrays that a nest's arguments may be handed; None without views."""
-    found: list[tuple[tuple[int, ...], np.dtype]] = []
-    for argument in function.body.block.args:
-        if not isinstance(argument.type, MemRefType):
-            continue
-        view = view_of(argument, function)
-        if view is None:
-            return None
-        rank = 1 + max((dim for group in view.groups for dim in group), default=-1)
-        shape = [1] * rank
-        for name, group, static in zip(view.dims, view.groups, argument.type.get_shape(), strict=True):
-            size = static if static >= 0 else sizes.get(f"n_{name}", 1)
-            if group:
-                shape[group[0]] = size
-        found.append((tuple(shape), numpy_dtype(argument.type.element_type)))
-    return found if len(found) == 3 else None
+# Counterexamples
 
 
 def make_example(failure: Failure, before: ModuleOp, after: ModuleOp, known: Specification | None) -> Example | None:
     """Return the gather that a failure describes, run before and after a pass; None where no arrays fit."""
     function = functions(after)[0]
-    sizes = dict(failure.sizes) or _some_sizes(function)
+    views = [view_of(argument, function) for argument in function.body.block.args]
+    names = [f"n_{name}" for view in views if view is not None for name in view.dims]
+    sizes = dict(failure.sizes) or dict.fromkeys(names, USUAL_SIZE)
     if not failure.indices:
         sizes |= {name: max(size, USUAL_AXIS) for name, size in sizes.items() if name.startswith("n_axis")}
-    shapes = shapes_of(function, sizes)
-    if shapes is None:
+    static: dict[str, int] = {}
+    shapes = _shapes_of(function, sizes, static)
+    if len(shapes) != 3:
         return None
     (source, source_type), (places, index_type), (result, result_type) = shapes
-    if known is not None and known.unsigned:
-        index_type = np.dtype(f"u{index_type}")
-    axis = min((size for name, size in sizes.items() if name.startswith("n_axis")), default=_static_axis(function))
-    count = math.prod(places)
-    values = list(failure.indices) or [place % max(axis, 1) for place in range(min(count, MOST_ELEMENTS))]
-    values = [values[place % len(values)] for place in range(min(count, MOST_ELEMENTS))] if count else []
-    operator, mode = (None, None) if known is None else (known.operator, known.mode)
-    shape = "x".join(map(str, result))
-    more = f"--data-shape {shape} --scale {known.scale}" if known is not None and known.is_gradient else ""
-    seen = ""
-    if max(map(math.prod, (source, places, result))) <= MOST_ELEMENTS:
-        signed = np.dtype(f"i{index_type.itemsize}")
-        typed = np.array(values, np.int64).astype(signed).view(index_type).reshape(places)
-        values = typed.reshape(-1).tolist()
-        adds = known is not None and known.adds
-        numbers = _counted(source, source_type) if adds else _numbered(source, source_type)
-        arrays = Arrays(numbers, typed, np.zeros(result, result_type))
-        seen = outcome(before, after, arrays, known)
-    texts = [str(ArraySpec(shape, dtype)) for shape, dtype in ((source, source_type), (places, index_type))]
-    return Example(operator, mode, texts[0], texts[1], tuple(values), places, seen, more)
+    index_type = np.dtype(f"{'u' if known is not None and known.unsigned else 'i'}{index_type.itemsize}")
+    axes = [size for name, size in (sizes | static).items() if name.startswith("n_axis")]
+    values = np.array(failure.indices or range(max(min(axes, default=1), 1)), object)
+    count = min(math.prod(places), MAX_ELEMENTS)
+    raw = np.resize(values, count).astype(np.int64).astype(f"i{index_type.itemsize}").view(index_type)
+    if max(map(math.prod, (source, places, result))) > MAX_ELEMENTS:
+        specs = ArraySpec(source, source_type), ArraySpec(places, index_type)
+        return Example(known, *specs, tuple(raw.tolist()), result, "")
+    data = _counted(source, source_type) if known is not None and known.adds else _numbered(source, source_type)
+    indices = raw.reshape(places)
+    seen = _outcome(before, after, data, indices, np.zeros(result, result_type), known)
+    return Example(known, ArraySpec.of(data), ArraySpec.of(indices), tuple(raw.tolist()), result, seen)
 
 
-def _some_sizes(function: func.FuncOp) -> dict[str, int]:
-    views = [view_of(argument, function) for argument in function.body.block.args]
-    return {f"n_{name}": USUAL_SIZE for view in views if view is not None for name in view.dims}
-
-
-def described(operator: OperatorSpec) -> str:
-    """Return an operator with its attributes as text."""
-    return " ".join([operator.name, *(f"{name}={value}" for name, value in operator.attributes().items())])
-
-
-def _static_axis(function: func.FuncOp) -> int:
-    data = function.body.block.args[0]
-    view = view_of(data, function)
-    shape = SSAValue.get(data, type=MemRefType).type.get_shape()
-    assert view is not None
-    return min(
-        (size for name, size in zip(view.dims, shape, strict=True) if name.role == "axis" and size > 0), default=1
-    )
+def _shapes_of(
+    function: func.FuncOp, sizes: Mapping[str, int], static: dict[str, int]
+) -> list[tuple[tuple[int, ...], np.dtype]]:
+    """Return the shapes and dtypes of arrays that a nest's arguments may be handed, and add their `static` sizes."""
+    found: list[tuple[tuple[int, ...], np.dtype]] = []
+    for argument in function.body.block.args:
+        view = view_of(argument, function)
+        if not isinstance(argument.type, MemRefType) or view is None:
+            continue
+        shape = [1] * (1 + max((dim for group in view.groups for dim in group), default=-1))
+        for name, group, size in zip(view.dims, view.groups, argument.type.get_shape(), strict=True):
+            static |= {f"n_{name}": size} if size >= 0 else {}
+            if group:
+                shape[group[0]] = size if size >= 0 else sizes.get(f"n_{name}", 1)
+        found.append((tuple(shape), numpy_dtype(argument.type.element_type)))
+    return found
 
 
 def _counted(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -162,19 +143,26 @@ def _counted(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
 
 
 def _numbered(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    count = math.prod(shape)
-    width = dtype.itemsize
-    raw = np.arange(1, count + 1, dtype=np.uint64).view(np.uint8).reshape(-1, 8)
-    wide = np.zeros((count, max(width, 8)), np.uint8)
-    wide[:, :8] = raw
-    return np.ascontiguousarray(wide[:, :width]).view(dtype).reshape(tuple(shape))
+    """Return elements whose first bytes are 1, 2, ..."""
+    wide = np.zeros((math.prod(shape), max(dtype.itemsize, 8)), np.uint8)
+    wide[:, :8] = np.arange(1, len(wide) + 1, dtype=np.uint64).view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(wide[:, : dtype.itemsize]).view(dtype).reshape(tuple(shape))
 
 
-def outcome(before: ModuleOp | None, after: ModuleOp, arrays: Arrays, known: Specification | None) -> str:
+def _outcome(
+    before: ModuleOp | None,
+    after: ModuleOp,
+    data: np.ndarray,
+    indices: np.ndarray,
+    out: np.ndarray,
+    known: Specification | None,
+    *,
+    seeds: int = 4,
+) -> str:
     """Return how a stage differs from the operator, or from the stage before it; empty where it does not."""
-    expected = _expected(before, arrays, known)
-    for seed in range(4):
-        got = _run(after, arrays, seed)
+    expected = _expected(before, data, indices, out, known)
+    for seed in range(seeds):
+        got = _run(after, data, indices, out, seed)
         if isinstance(got, Exception) or isinstance(expected, Exception):
             if type(got) is type(expected):
                 continue
@@ -183,10 +171,8 @@ def outcome(before: ModuleOp | None, after: ModuleOp, arrays: Arrays, known: Spe
             )
         different = np.argwhere((_bytes(got) != _bytes(expected)).any(-1))
         if len(different):
-            place = tuple(int(number) for number in different[0])
-            if known is not None and known.adds:
-                return f"the interpreter: out{list(place)} is {got[place]}, and {expected[place]} is right"
-            return f"the interpreter: out{list(place)} is {_shown(got, place)}, and {_shown(expected, place)} is right"
+            place, shown = tuple(map(int, different[0])), str if known is not None and known.adds else _shown
+            return f"the interpreter: out{list(place)} is {shown(got[place])}, and {shown(expected[place])} is right"
     return ""
 
 
@@ -194,34 +180,96 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
 
 
-def _shown(array: np.ndarray, place: tuple[int, ...]) -> str:
-    value = int.from_bytes(_bytes(array)[place].tobytes(), "little")
-    return f"element {value - 1} of data" if 0 < value <= MOST_ELEMENTS else f"{value:#x}" if value else "zero"
+def _shown(element: np.generic) -> str:
+    value = int.from_bytes(element.tobytes(), "little")
+    return f"element {value - 1} of data" if 0 < value <= MAX_ELEMENTS else f"{value:#x}" if value else "zero"
 
 
-def _expected(before: ModuleOp | None, arrays: Arrays, known: Specification | None) -> np.ndarray | Exception:
+def _expected(
+    before: ModuleOp | None, data: np.ndarray, indices: np.ndarray, out: np.ndarray, known: Specification | None
+) -> np.ndarray | Exception:
+    """Return what the operator's reference gives; where it does not apply, what the stage before gives."""
     if known is not None and known.operator is not None:
+        mode = Bounds.ERROR if known.mode is Bounds.UNCHECKED else known.mode
         try:
-            mode = Bounds.ERROR if known.mode is Bounds.UNCHECKED else known.mode
-            given = known.operator, arrays.source, arrays.indices
             if known.is_gradient:
-                wanted = reference.gradient(*given, arrays.out.shape, mode, known.scale)
+                wanted = reference.gradient(known.operator, data, indices, out.shape, mode, known.scale)
             else:
-                wanted = reference.run(*given, mode)
-            if wanted.shape == arrays.out.shape:
+                wanted = reference.run(known.operator, data, indices, mode)
+            if wanted.shape == out.shape:
                 return wanted
         except BoundsError as error:
             return error
         except GathernestError:
             pass
-    return InternalError("nothing to compare with") if before is None else _run(before, arrays, 0)
+    return InternalError("nothing to compare with") if before is None else _run(before, data, indices, out, 0)
 
 
-def _run(module: ModuleOp, arrays: Arrays, seed: int) -> np.ndarray | Exception:
-    out = arrays.out.copy()
+def _run(module: ModuleOp, data: np.ndarray, indices: np.ndarray, out: np.ndarray, seed: int) -> np.ndarray | Exception:
+    out = out.copy()
     out.view(np.uint8)[...] = 0x55
     try:
-        interpret(module, arrays.source, arrays.indices, out, seed=seed)
+        interpret(module, data, indices, out, seed=seed)
     except (BoundsError, InternalError, ZeroDivisionError, OverflowError) as error:
         return error
     return out
+
+
+# Samples
+
+
+def sampled(start: ModuleOp, passes: Sequence[ModulePass], context: Context) -> tuple[int, Example | None]:
+    """Interpret what passes make of other sizes of an operator; return how many were right, and one that is not.
+
+    None are tried where the module does not begin with an operator on tensors, or holds its indices as constants.
+    """
+    operators = [op for op in start.walk() if isinstance(op, OperatorOp)]
+    constants = [op for op in start.walk() if op.name == "arith.constant"]
+    if len(operators) != 1 or not isinstance(operators[0].operands[0].type, TensorType) or constants:
+        return 0, None
+    (operator,), rng, right = operators, random.Random(7), 0
+    for _ in range(SAMPLES):
+        problem, indices = _sample(operator, rng)
+        data, out = (
+            _counted(problem.source.shape, problem.source.dtype),
+            np.zeros(problem.result.shape, problem.result.dtype),
+        )
+        try:
+            arrays = problem.table, problem.indices
+            module = operator_module(problem.operator, *arrays, bounds=problem.bounds, gradient=problem.gradient)
+            for step in passes:
+                step.apply(context, module)
+            bind_arguments(find_function(module, "gather"), [data, indices, out])
+        except GathernestError:
+            continue
+        scale, is_unsigned = 1.0 if problem.gradient is None else problem.gradient.scale, indices.dtype.kind == "u"
+        known = Specification(problem.bounds, is_unsigned, problem.gradient is not None, problem.operator, scale)
+        seeds = 1 if problem.adds or problem.reduces else 4
+        if seen := _outcome(None, module, data, indices, out, known, seeds=seeds):
+            values = tuple(indices.reshape(-1).tolist())
+            return right, Example(known, problem.source, problem.indices, values, problem.result.shape, seen)
+        right += 1
+    return right, None
+
+
+def _sample(op: OperatorOp, rng: random.Random) -> tuple[Problem, np.ndarray]:
+    """Return an operator with other sizes, and indices for it."""
+    (old_data, old_indices), spec, mode = op.shapes(), op.normalized(), op.bounds.data
+    data = [rng.choice(SAMPLE_SIZES[1:]) for _ in old_data]
+    if spec.adds:
+        data[1:] = old_data[1:]  # the size of a row may be part of the code
+    shared = getattr(spec, "batch_dims", 0)
+    places = [*data[:shared], *(rng.choice(SAMPLE_SIZES) for _ in old_indices[shared:])]
+    if isinstance(spec, GatherElements):
+        places = [places[dim] if dim == spec.axis else data[dim] for dim in range(len(places))]
+    elif isinstance(spec, GatherNd):
+        places[-1] = old_indices[-1]
+    table, index_type = (numpy_dtype(getattr(value.type, "element_type")) for value in (op.table, op.indices))  # noqa: B009
+    gradient = Gradient(op.factor) if isinstance(op, GradientOp) else None
+    arrays = ArraySpec(data, table), ArraySpec(places, index_type)
+    problem = Problem.checked(spec, *arrays, mode, gradient=gradient)
+    size = min(problem.axis_sizes)
+    reach = 2 if mode in (Bounds.ZERO, Bounds.CLIP, Bounds.WRAP) else 1
+    low = 0 if index_type.kind == "u" or mode is Bounds.UNCHECKED else -size * reach
+    values = [rng.randrange(low, size * reach) for _ in range(math.prod(places))]
+    return problem, np.array(values, index_type).reshape(places)

@@ -13,15 +13,13 @@ from ...ir.dialects.attributes import SCALE
 from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
 from ...ir.modules.context import verify_module
 from ..nest.queries import functions
-from .conditions.failure import Failure
-from .examples import Example, make_example
-from .obligations import failures_of
-from .relations.access_relations import meaning_of
-from .relations.values import Refuted, Undecided
-from .sampling import sampled
+from .conditions import Failure, failures_of
+from .examples import Example, make_example, sampled
 from .specification import Specification, specification_of, wanted
 from .sums import failures_of_sum
+from .values import Refuted, Undecided
 from .views import failure_of_views
+from .walk import meaning_of
 
 
 class Status(StrEnum):
@@ -41,7 +39,7 @@ class Verdict:
         name: the pass with its options.
         status: proved for all sizes, refuted, undecided, or unchanged where the pass changes nothing.
         reason: what does not hold, or why it is not decided.
-        samples: how many gathers were interpreted instead of a proof; 0 where it was decided.
+        samples: the number of gathers that were interpreted instead of a proof; 0 where it was decided.
         example: a small gather on which it goes wrong.
     """
 
@@ -52,16 +50,10 @@ class Verdict:
     example: Example | None = None
 
     def __str__(self) -> str:
-        first = f"{self.name}: {self.status}"
-        if self.reason:
-            first += f": {self.reason}"
-        if self.samples:
-            first += f"; {self.samples} gathers of other sizes give the right bytes"
-        return (
-            first
-            if self.example is None
-            else "\n".join([first, *(f"  {line}" for line in str(self.example).split("\n"))])
-        )
+        reason = f": {self.reason}" if self.reason else ""
+        samples = f"; {self.samples} gathers of other sizes give the right bytes" if self.samples else ""
+        example = [] if self.example is None else [f"  {line}" for line in str(self.example).split("\n")]
+        return "\n".join([f"{self.name}: {self.status}{reason}{samples}", *example])
 
 
 def prove_passes(
@@ -88,20 +80,43 @@ def prove_passes(
         if before.is_structurally_equivalent(module):
             yield Verdict(name, Status.UNCHANGED)
             continue
-        if _is_same_operator(before, module):
-            yield Verdict(name, Status.PROVED)
-            continue
         try:
-            failure = failure_of_views(before, module) if _merges_views(before, module) else prove_stage(module, known)
-        except Refuted as refuted:
-            failure = Failure(str(refuted))
+            failures = _failures_of_step(before, module, known)
         except Undecided as undecided:
-            yield _by_samples(name, str(undecided), start, passes[: number + 1], context)
+            count, wrong = sampled(start, passes[: number + 1], context)
+            if wrong is None:
+                yield Verdict(name, Status.UNDECIDED, str(undecided), count)
+            else:
+                yield Verdict(name, Status.REFUTED, "a sampled gather gives other bytes", 0, wrong)
             continue
-        if failure is None:
-            yield Verdict(name, Status.PROVED)
-            continue
-        yield Verdict(name, Status.REFUTED, failure.reason, 0, make_example(failure, before, module, known))
+        yield _verdict(name, failures, before, module, known)
+
+
+def refuted_input(module: ModuleOp, known: Specification) -> Verdict | None:
+    """Return that a stage is refuted before any pass; None where it is right, undecided, or no nest yet."""
+    try:
+        failures = _failures_of_stage(module, known)
+    except Undecided:
+        return None
+    return _verdict("the input", failures, module, module, known) if failures else None
+
+
+def _verdict(
+    name: str, failures: list[Failure], before: ModuleOp, module: ModuleOp, known: Specification | None
+) -> Verdict:
+    if not failures:
+        return Verdict(name, Status.PROVED)
+    return Verdict(name, Status.REFUTED, failures[0].reason, 0, make_example(failures[0], before, module, known))
+
+
+def _failures_of_step(before: ModuleOp, module: ModuleOp, known: Specification | None) -> list[Failure]:
+    """Return what is wrong with the stage behind a pass."""
+    if _is_same_operator(before, module):
+        return []
+    has_operator = any(isinstance(op, OperatorOp) for op in module.walk())
+    if has_operator and "gather.view" in str(module) and "gather.view" not in str(before):
+        return failure_of_views(before, module)
+    return _failures_of_stage(module, known)
 
 
 def _is_same_operator(before: ModuleOp, after: ModuleOp) -> bool:
@@ -124,14 +139,8 @@ def _is_same_operator(before: ModuleOp, after: ModuleOp) -> bool:
     return is_argument and data == others[: len(data)] and len(others) <= len(data) + 1 and indices == other_indices
 
 
-def _merges_views(before: ModuleOp, after: ModuleOp) -> bool:
-    """Return whether a pass gave views to the arguments of an operator."""
-    has_operator = any(isinstance(op, OperatorOp) for op in after.walk())
-    return has_operator and "gather.view" in str(after) and "gather.view" not in str(before)
-
-
-def prove_stage(module: ModuleOp, known: Specification | None) -> Failure | None:
-    """Return what is wrong with a stage, or None where it is proved for all sizes.
+def _failures_of_stage(module: ModuleOp, known: Specification | None) -> list[Failure]:
+    """Return what is wrong with a stage; nothing where it is proved for all sizes.
 
     Raises:
         Undecided: the stage is no nest, or holds something that the proof does not cover.
@@ -143,32 +152,12 @@ def prove_stage(module: ModuleOp, known: Specification | None) -> Failure | None
         raise Undecided("the module has several functions")
     if any(isinstance(op, OperatorOp) for op in module.walk()):
         raise Undecided("the operator is no loop nest yet")
-    meaning = meaning_of(found[0])
-    target = wanted(found[0], meaning, known)
-    if known.adds:
-        is_scaled = any(SCALE in attributes.data for attributes in found[0].arg_attrs or ())
-        failures = failures_of_sum(meaning, target, is_scaled=is_scaled)
-    else:
-        failures = failures_of(meaning, target)
-    return failures[0] if failures else None
-
-
-def refuted_input(module: ModuleOp, known: Specification) -> Verdict | None:
-    """Return that a stage is refuted before any pass; None where it is right, undecided, or no nest yet."""
     try:
-        failure = prove_stage(module, known)
+        meaning = meaning_of(found[0])
+        target = wanted(found[0], meaning, known)
+        if not known.adds:
+            return failures_of(meaning, target)
+        is_scaled = any(SCALE in attributes.data for attributes in found[0].arg_attrs or ())
+        return failures_of_sum(meaning, target, is_scaled=is_scaled)
     except Refuted as refuted:
-        failure = Failure(str(refuted))
-    except Undecided:
-        return None
-    if failure is None:
-        return None
-    return Verdict("the input", Status.REFUTED, failure.reason, 0, make_example(failure, module, module, known))
-
-
-def _by_samples(name: str, reason: str, start: ModuleOp, passes: Sequence[ModulePass], context: Context) -> Verdict:
-    """Return what samples say of passes that are not decided."""
-    count, wrong = sampled(start, passes, context)
-    if wrong is not None:
-        return Verdict(name, Status.REFUTED, "a sampled gather gives other bytes", 0, wrong)
-    return Verdict(name, Status.UNDECIDED, reason, count)
+        return [Failure(str(refuted))]

@@ -1,26 +1,29 @@
-"""The arithmetic of indices as bit-vectors of z3, and what each bounds mode means by a position."""
+"""The arithmetic of indices as bit-vectors of z3, and the positions that each bounds mode gives."""
 
 from collections.abc import Callable
 from typing import Any
 
 import z3
 
-from ....ir.semantics import Bounds, IndexArithmetic, resolve_index
-from .values import Expression, Term
+from ...ir.semantics import Bounds, IndexArithmetic, resolve_index
+
+# A bit-vector or a truth of z3, whose own types do not say which operators they have.
+Expression = Any
 
 WIDE = 64  # bits of an index and of a size
-# How many steps of its own (`rlimit`) z3 may take for one question, and for each search for values. They are the same
-# on a busy machine: the hardest question of the tests takes 4.8 million, 0.6 s, and the hardest search 0.11 million.
-MOST_STEPS = 20_000_000
-MOST_STEPS_OF_SEARCH = 5_000_000
+# The steps of its own (`rlimit`) that z3 may take for one question, and for each search for values. They do not depend
+# on the load of the machine. The hardest question of the tests takes 4.8 million, the hardest search 0.11 million.
+MAX_STEPS = 20_000_000
+MAX_STEPS_OF_SEARCH = 5_000_000
 
-# Remainders are functions without a meaning, with the facts about them that the proofs need: bit-blasted divisions of
-# 64 bits take z3 minutes. The facts are true of the real ones, so what is proved of these holds of those.
-_SIGNED = z3.Function("remainder_signed", z3.BitVecSort(64), z3.BitVecSort(64), z3.BitVecSort(64))
-_UNSIGNED = z3.Function("remainder_unsigned", z3.BitVecSort(64), z3.BitVecSort(64), z3.BitVecSort(64))
+# Remainders are uninterpreted functions with the facts that the proofs need, because z3 takes minutes for bit-blasted
+# divisions of 64 bits. The facts hold for the real remainders, so a proof holds for them, too.
+_WORDS = (z3.BitVecSort(WIDE),) * 3
+_SIGNED = z3.Function("remainder_signed", *_WORDS)
+_UNSIGNED = z3.Function("remainder_unsigned", *_WORDS)
 
 
-def constant(value: int, bits: int) -> Expression:
+def constant(value: int, bits: int = WIDE) -> Expression:
     """Return a number of so many bits."""
     return z3.BitVecVal(value, bits)
 
@@ -30,7 +33,7 @@ def variable(name: str, bits: int = WIDE) -> Expression:
     return z3.BitVec(name, bits)
 
 
-def widened(value: Expression, bits: int, *, unsigned: bool) -> Expression:
+def widened(value: Expression, bits: int, *, unsigned: bool = False) -> Expression:
     """Extend, or cut, a bit-vector."""
     more = bits - value.size()
     if more <= 0:
@@ -38,20 +41,16 @@ def widened(value: Expression, bits: int, *, unsigned: bool) -> Expression:
     return z3.ZeroExt(more, value) if unsigned else z3.SignExt(more, value)
 
 
-def _minimum(order: Callable[[Expression, Expression], Expression]) -> Callable[..., Expression]:
-    return lambda left, right: z3.If(order(left, right), left, right)
-
-
-BINARY: dict[str, Callable[..., Expression]] = {
+BINARY: dict[str, Callable[[Expression, Expression], Expression]] = {
     "arith.addi": lambda left, right: left + right,
     "arith.subi": lambda left, right: left - right,
     "arith.muli": lambda left, right: left * right,
     "arith.andi": lambda left, right: left & right,
     "arith.ori": lambda left, right: left | right,
     "arith.shrsi": lambda left, right: left >> right,
-    "arith.minsi": _minimum(lambda left, right: left < right),
-    "arith.maxsi": _minimum(lambda left, right: left > right),
-    "arith.minui": _minimum(z3.ULT),
+    "arith.minsi": lambda left, right: z3.If(left < right, left, right),
+    "arith.maxsi": lambda left, right: z3.If(left > right, left, right),
+    "arith.minui": lambda left, right: z3.If(z3.ULT(left, right), left, right),
     "arith.remsi": lambda left, right: _SIGNED(left, right) if left.size() == WIDE else z3.SRem(left, right),
     "arith.remui": lambda left, right: _UNSIGNED(left, right) if left.size() == WIDE else z3.URem(left, right),
 }
@@ -70,13 +69,13 @@ COMPARISONS: dict[str, Callable[[Expression, Expression], Expression]] = {
 }
 
 
-def resolved(index: Expression, size: Expression, mode: Bounds, *, unsigned: bool) -> tuple[Term, Term]:
+def resolved(index: Expression, size: Expression, mode: Bounds, *, unsigned: bool) -> tuple[Expression, Expression]:
     """Return the position that an index means on an axis, and whether it means one, by `ir.semantics.resolve_index`."""
     wide = widened(index, WIDE, unsigned=unsigned)
     position, valid = resolve_index(wide, size, mode, _UNSIGNED_INDICES if unsigned else _SIGNED_INDICES)
     if valid is True:
-        return Term(position), Term(z3.BoolVal(True))
-    return Term(position if mode is Bounds.UNCHECKED else z3.If(valid, position, 0)), Term(valid)
+        return position, z3.BoolVal(True)
+    return position if mode is Bounds.UNCHECKED else z3.If(valid, position, 0), valid
 
 
 def _floored(index: Expression, size: Expression) -> Expression:
@@ -93,34 +92,29 @@ _UNSIGNED_INDICES = IndexArithmetic(
 
 
 def facts_of(expressions: list[Expression]) -> list[Expression]:
-    """Return what holds of the remainders in some expressions, for positive divisors."""
-    found: dict[int, Expression] = {}
-    pending, seen = list(expressions), set[int]()
+    """Return what holds for the remainders in some expressions, for positive divisors."""
+    facts, pending, seen = list[Expression](), list(expressions), set[int]()
     while pending:
         expression = pending.pop()
         if expression.get_id() in seen:
             continue
         seen.add(expression.get_id())
         pending += expression.children()
-        if z3.is_app(expression) and expression.decl() in (_SIGNED, _UNSIGNED):
-            found[expression.get_id()] = expression
-    facts: list[Expression] = []
-    for rest in found.values():
-        left, right = rest.children()
-        if rest.decl() == _UNSIGNED:
-            facts.append(z3.Implies(right != 0, z3.ULT(rest, right)))
-            facts.append(z3.Implies(z3.ULT(left, right), rest == left))
+        if not z3.is_app(expression) or expression.decl() not in (_SIGNED, _UNSIGNED):
             continue
-        facts.append(z3.Implies(right > 0, z3.And(rest < right, rest > -right)))
-        facts.append(z3.Implies(z3.And(right > 0, left < right, left > -right), rest == left))
-        facts.append(z3.Implies(left >= 0, rest >= 0))
-        facts.append(z3.Implies(left <= 0, rest <= 0))
+        rest, (left, right) = expression, expression.children()
+        if rest.decl() == _UNSIGNED:
+            facts += [z3.Implies(right != 0, z3.ULT(rest, right)), z3.Implies(z3.ULT(left, right), rest == left)]
+            continue
+        facts += [z3.Implies(right > 0, z3.And(rest < right, rest > -right))]
+        facts += [z3.Implies(z3.And(right > 0, left < right, left > -right), rest == left)]
+        facts += [z3.Implies(left >= 0, rest >= 0), z3.Implies(left <= 0, rest <= 0)]
     return facts
 
 
 def real(expression: Expression) -> Expression:
     """Return an expression with real remainders in it."""
-    left, right = z3.Var(0, z3.BitVecSort(64)), z3.Var(1, z3.BitVecSort(64))
+    left, right = z3.Var(0, z3.BitVecSort(WIDE)), z3.Var(1, z3.BitVecSort(WIDE))
     return z3.substitute_funs(expression, (_SIGNED, z3.SRem(left, right)), (_UNSIGNED, z3.URem(left, right)))
 
 
@@ -135,7 +129,7 @@ def find(wanted: list[Expression], small: list[Expression]) -> dict[str, int] | 
         small: the variables to keep small, as far as possible.
     """
     solver = z3.Solver()
-    solver.set("rlimit", MOST_STEPS)
+    solver.set("rlimit", MAX_STEPS)
     solver.add(*wanted, *facts_of(wanted))
     key = solver.sexpr()
     if key in _IMPOSSIBLE:
@@ -143,14 +137,14 @@ def find(wanted: list[Expression], small: list[Expression]) -> dict[str, int] | 
     if solver.check() == z3.unsat:
         _IMPOSSIBLE.add(key)
         return None
-    exact = [real(truth) for truth in wanted]
     for limit in (3, 16, 300, 1 << 20, (1 << 31) + 2, 1 << 33, None):
         solver = z3.Solver()
-        solver.set("rlimit", MOST_STEPS_OF_SEARCH)
-        solver.add(*exact)
-        if limit is not None:
-            solver.add(*(each <= min(limit, 2 ** (each.size() - 1) - 1) for each in small))
-            solver.add(*(each >= max(-limit, -(2 ** (each.size() - 1))) for each in small))
+        solver.set("rlimit", MAX_STEPS_OF_SEARCH)
+        solver.add(*map(real, wanted))
+        for each in small:
+            most = 2 ** (each.size() - 1)
+            near = most if limit is None else limit
+            solver.add(each <= min(near, most - 1), each >= max(-near, -most))
         answer = solver.check()
         if answer == z3.sat:
             model: Any = solver.model()

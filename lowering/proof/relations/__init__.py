@@ -1,1 +1,0 @@
-"""What a nest does, as relations: a walk over its operations, with integer sets and bit-vectors as values."""

@@ -1,0 +1,189 @@
+"""Integer sets by islpy, in which every size, induction variable and subscript is a named parameter; and polynomials.
+
+Sets and affine values have Python's operators: `&` is the intersection, `|` the union, `-` the difference.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import islpy as isl
+
+Named = TypeVar("Named", isl.Set, isl.PwAff)
+Product = tuple[str, ...]
+
+PARAMETER = isl.dim_type.param
+EVERYTHING = isl.Set("{ : }")
+NOTHING = EVERYTHING.complement()
+ZERO = isl.PwAff("{ [(0)] }")
+
+
+def parameter(name: str) -> isl.PwAff:
+    """Return the value of a parameter."""
+    return isl.PwAff(f"[{name}] -> {{ [({name})] }}")
+
+
+def number(value: int) -> isl.PwAff:
+    """Return a constant."""
+    return ZERO + value
+
+
+def constant_of(value: object) -> int | None:
+    """Return the number that an affine value always is, or None."""
+    pieces = value.get_pieces() if isinstance(value, isl.PwAff) else []
+    if len(pieces) != 1 or not pieces[0][1].is_cst():
+        return None
+    constant = pieces[0][1].get_constant_val()
+    return constant.to_python() if constant.is_int() else None
+
+
+def within(value: isl.PwAff, lower: isl.PwAff, upper: isl.PwAff) -> isl.Set:
+    """Return where lower <= value < upper."""
+    return value.ge_set(lower) & value.lt_set(upper)
+
+
+def names_of(value: isl.Set | isl.PwAff | isl.Aff) -> list[str]:
+    """Return the parameters that a set or a value has."""
+    return [str(value.get_dim_name(PARAMETER, place)) for place in range(value.dim(PARAMETER))]
+
+
+def without(space: isl.Set, names: Iterable[str]) -> isl.Set:
+    """Return the set with some parameters projected out: what holds for some value of them."""
+    dropped = set(names)
+    for place, name in reversed(list(enumerate(names_of(space)))):
+        if name in dropped:
+            space = space.project_out(PARAMETER, place, 1)
+    return space.coalesce()
+
+
+def only(space: isl.Set, names: Iterable[str]) -> isl.Set:
+    """Return the set with all but some parameters projected out."""
+    return without(space, set(names_of(space)) - set(names))
+
+
+def renamed(value: Named, names: dict[str, str]) -> Named:
+    """Return a set or a value with some parameters under other names."""
+    for place, name in enumerate(names_of(value)):
+        if name in names:
+            value = value.set_dim_id(PARAMETER, place, parameter(names[name]).get_dim_id(PARAMETER, 0))
+    return value
+
+
+def equal(names: Sequence[str], values: Sequence[isl.PwAff]) -> isl.Set:
+    """Return where parameters have values."""
+    found = EVERYTHING
+    for name, value in zip(names, values, strict=True):
+        found &= parameter(name).eq_set(value)
+    return found
+
+
+def union(sets: Iterable[isl.Set]) -> isl.Set:
+    """Return the union of sets; the empty set of none."""
+    found = NOTHING
+    for each in sets:
+        found |= each
+    return found
+
+
+def smallest_sample(space: isl.Set, sizes: Sequence[str]) -> dict[str, int]:
+    """Return a point of a set that is not empty: its largest size is the smallest possible, and then each in turn."""
+    largest = parameter("largest") if sizes else ZERO
+    for name in sizes:
+        space &= parameter(name).le_set(largest)
+    for name in ("largest", *sizes) if sizes else ():
+        values = only(space, [name]).move_dims(isl.dim_type.set, 0, PARAMETER, 0, 1)
+        space &= parameter(name).eq_set(number(values.dim_min_val(0).to_python()))
+    point = space.sample_point()
+    return {
+        str(point.get_space().get_dim_name(PARAMETER, place)): point.get_coordinate_val(PARAMETER, place).to_python()
+        for place in range(point.get_space().dim(PARAMETER))
+    }
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A sum of products of sizes and induction variables, such as an address, which is not affine.
+
+    Attributes:
+        terms: the factor of each product; a product has the names of its values, sorted, and `()` is the number 1.
+        values: the values of the names that are no parameters.
+    """
+
+    terms: dict[Product, int]
+    values: dict[str, isl.PwAff] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, value: "isl.PwAff | str | int") -> "Polynomial":
+        """Return a number, the value of a name, or an affine value; one with cases or divisions has its own name."""
+        if not isinstance(value, isl.PwAff):
+            return cls({(value,): 1} if isinstance(value, str) else {(): value} if value else {})
+        pieces = value.coalesce().get_pieces()
+        affine = pieces[0][1]
+        if len(pieces) != 1 or affine.dim(isl.dim_type.div) or not affine.get_constant_val().is_int():
+            return cls({(str(value),): 1}, {str(value): value})
+        terms: dict[Product, isl.Val] = {(): affine.get_constant_val()}
+        terms |= {(name,): affine.get_coefficient_val(PARAMETER, at) for at, name in enumerate(names_of(affine))}
+        return cls({product: factor.to_python() for product, factor in terms.items() if not factor.is_zero()})
+
+    def __add__(self, other: "Polynomial") -> "Polynomial":
+        terms = {
+            product: self.terms.get(product, 0) + other.terms.get(product, 0) for product in self.terms | other.terms
+        }
+        return Polynomial({product: factor for product, factor in terms.items() if factor}, self.values | other.values)
+
+    def __sub__(self, other: "Polynomial") -> "Polynomial":
+        return self + other * Polynomial.of(-1)
+
+    def __mul__(self, other: "Polynomial") -> "Polynomial":
+        found = Polynomial({}, self.values | other.values)
+        for left, factor in self.terms.items():
+            for right, more in other.terms.items():
+                found += Polynomial({tuple(sorted(left + right)): factor * more})
+        return found
+
+    def __str__(self) -> str:
+        factors = {
+            product: [str(factor)] if factor != 1 or not product else [] for product, factor in self.terms.items()
+        }
+        return " + ".join(" * ".join([*factors[product], *product]) for product in factors) or "0"
+
+    @property
+    def known(self) -> int | None:
+        """The number that it always is, or None."""
+        return self.terms.get((), 0) if self.terms.keys() <= {()} else None
+
+    def affine(self) -> isl.PwAff | None:
+        """Return the value as an affine function; None where a product of several values is left."""
+        total = ZERO
+        for product, factor in self.terms.items():
+            if len(product) > 1:
+                return None
+            total += factor * (number(1) if not product else self.values.get(product[0]) or parameter(product[0]))
+        return total
+
+    def divided(self, product: Product, factor: int) -> "Polynomial":
+        """Return what is multiplied by a product of sizes in the sum."""
+        found: dict[Product, int] = {}
+        for names, times in self.terms.items():
+            rest = list(names)
+            if times % factor == 0 and all(name in rest and not rest.remove(name) for name in product):
+                found[tuple(rest)] = times // factor
+        return Polynomial(found, self.values)
+
+
+def in_rows(bounds: Sequence[Polynomial], size: str) -> tuple[Polynomial, list[isl.PwAff]] | None:
+    """Return the elements of a row, and how many rows each bound is; None where one is no whole number of rows.
+
+    Args:
+        bounds: numbers of elements.
+        size: a size of which the elements of a row are a multiple.
+    """
+    factor = math.gcd(*(times for bound in bounds for times in bound.terms.values()))
+    row = Polynomial({(size,): factor})
+    rows = [bound.divided((size,), factor) for bound in bounds]
+    counts = [each.affine() for each in rows]
+    if any(bound - each * row != Polynomial({}) for bound, each in zip(bounds, rows, strict=True)):
+        return None
+    found = [count for count in counts if count is not None]
+    return (row, found) if len(found) == len(bounds) else None
