@@ -1,7 +1,7 @@
 """The result of `Kernel.explain`, as a value: text for people, JSON for scripts."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -221,9 +221,9 @@ class CompiledKernel(Protocol):
     @property
     def schedule(self) -> Schedule: ...
 
-    def with_schedule(self, schedule: Schedule | Pipeline | None) -> Self: ...
+    def with_schedule(self, schedule: Schedule | Pipeline | None) -> "CompiledKernel": ...
 
-    def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Self: ...
+    def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "CompiledKernel": ...
 
     def explain(self, *, rounds: int) -> Explanation: ...
 

@@ -288,7 +288,7 @@ class Model:
         fields = [given(name) for name in ("tiles", "order", "parallel", "owners", "grouped")]
         if (found := self._memory.get(key := ("loops", *fields))) is None:
             loops = scheduled_loops(self._nest, *fields[:4], is_grouped=fields[4] is not None)
-            found = self._memory[key] = {loop.name: loop for loop in loops}
+            found = self._memory[key] = {str(loop.name): loop for loop in loops}
         return found
 
     def _team(self, loops: Mapping[str, ScheduledLoop], parallel: tuple[str, ...]) -> Team:
