@@ -11,8 +11,10 @@ indices = rng.integers(0, 300, 100)
 chosen = gn.compile("gather", data, indices, axis=1)
 print("chosen:", chosen.schedule)
 
-mine = gn.Schedule(
-    tiles=(("indices", 25),), order=("indices_o", "outer", "indices_i", "inner"), parallel=("indices_o",)
+mine = (
+    "tile-loops{loops=indices sizes=25},"
+    "interchange-loops{order=indices_o,outer,indices_i,inner},"
+    "parallelize-loops{loops=indices_o}"
 )
 kernel = gn.compile("gather", data, indices, axis=1, schedule=mine)
 assert kernel(data, indices).tobytes() == chosen(data, indices).tobytes()

@@ -5,32 +5,24 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import ShrinkException
-from xdsl.utils.hints import isa
 
-from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean, show
+from ..ir.errors import SOURCE_HINT, GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import check_dominance, make_context, verify_module
 from ..ir.modules.plugins import import_error, package_of, why_unknown
 from ..ir.modules.read_module import read_module
 from .registry import PIPELINES, all_passes, is_own, own_passes
 from .schedule.schedule import parse_specs
+from .schedule.steps import Option, Step, read_options
 from .stage_files import Stage, StageFile
 
 # The stages as the passes make them.
 NO_EDITS: Mapping[int, ModuleOp] = MappingProxyType({})
-# What messages call the types of options.
-KINDS: dict[Any, str] = {
-    int: "a whole number",
-    str: "a word",
-    tuple[int, ...]: "whole numbers with commas between",
-    tuple[str, ...]: "words with commas between",
-}
 
 
 def parse_passes(text: str) -> list[ModulePass]:
@@ -57,25 +49,9 @@ def parse_passes(text: str) -> list[ModulePass]:
             hints = hints or "; gathernest-opt --list-passes prints their names"
             raise ScheduleError(f"there is no pass {spec.name!r}{hints}") from import_error()
         kind = known[spec.name]()
-        options: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(kind) if field.name != "name"}
-        for given, values in spec.parameters.items():
-            if given.replace("-", "_") not in options:
-                raise ScheduleError(
-                    f"pass {spec.name} has no option {given!r}; it takes {', '.join(options) or 'none'}"
-                    f"{did_you_mean(given, options)}"
-                )
-            wanted = options[given.replace("-", "_")]
-            if get_origin(wanted) is Literal and (len(values) != 1 or values[0] not in get_args(wanted)):
-                got, allowed = ",".join(map(str, values)), get_args(wanted)
-                raise ScheduleError(
-                    f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {show(got)}"
-                    f"{did_you_mean(got, allowed)}"
-                )
-            is_truth = wanted in (int, tuple[int, ...]) and any(isinstance(value, bool) for value in values)
-            fits = isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted)
-            if wanted in KINDS and (is_truth or not fits):
-                got = f"{given}={','.join(map(str, values))}" if values else given
-                raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {show(got)}")
+        fields = {each.name: Option(each.name, each.type, default=None) for each in dataclasses.fields(kind)}
+        options = kind.options if issubclass(kind, Step) else {name: fields[name] for name in fields if name != "name"}
+        read_options(spec.name, options, spec.parameters)
         try:
             passes.append(kind.from_spec(spec))
         except ScheduleError:

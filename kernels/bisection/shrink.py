@@ -9,7 +9,7 @@ from xdsl.passes import ModulePass
 
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
-from ...lowering.schedule.schedule import STEPS
+from ...lowering.schedule.steps import STEPS
 
 MOST_INDICES = 64
 

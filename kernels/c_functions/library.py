@@ -8,13 +8,14 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...ir.errors import ScheduleError
 from ...ir.problem import Problem
 from ...lowering.native.c_function import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
+from ...lowering.schedule.steps import SpecializeInner
 from ..host.c_compiler import c_compiler, run_c_compiler
 from ..host.files import publish
 from ..host.knobs import knobs
@@ -102,7 +103,7 @@ def _plans_by_count(problem: Problem, plan: Plan) -> list[Plan]:
         plans = [plan, *(planned(other, plan.schedule) for other in others)]
         if len({each.key for each in plans}) == 1:
             return plans
-    schedule = replace(plan.schedule, specialize=None)
+    schedule = plan.schedule.without(SpecializeInner)
     return [planned(each, schedule) for each in (problem, *others)]
 
 

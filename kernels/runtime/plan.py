@@ -136,7 +136,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
                 f"check-indices: the pipeline is for axes of at most {most} positions, got {max(problem.axis_sizes)}"
             )
         for specialized in schedule.row_bytes:
-            _check_row(layout.canonical, layout.width_bytes, Schedule(specialize=specialized))
+            _check_row(layout.canonical, layout.width_bytes, specialized)
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
         return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
@@ -148,7 +148,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         choice = Choice(tuned.schedule, (TUNED,))
     else:
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
-    _check_row(layout.canonical, layout.width_bytes, choice.schedule)
+    _check_row(layout.canonical, layout.width_bytes, choice.schedule.row_bytes)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
     is_gradient = problem.gradient is not None
     check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient)
@@ -181,12 +181,12 @@ def row_bytes(canonical: CanonicalGather, width: int) -> int | None:
     return None if size is None else size * width
 
 
-def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:
+def _check_row(canonical: CanonicalGather, width: int, specialized: int | None) -> None:
     """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
     own = row_bytes(canonical, width)
-    if schedule.specialize is not None and own is not None and own != schedule.specialize:
+    if specialized is not None and own is not None and own != specialized:
         raise ScheduleError(
-            f"the schedule is for rows of {schedule.specialize} bytes, got rows of {own}; "
+            f"the schedule is for rows of {specialized} bytes, got rows of {own}; "
             "leave specialize-inner out, or give it those bytes"
         )
 

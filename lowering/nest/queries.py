@@ -24,13 +24,6 @@ def gathers(module: ModuleOp) -> list[tuple[func.FuncOp, OperatorOp]]:
     return [(function, op) for function in functions(module) for op in function.walk() if isinstance(op, OperatorOp)]
 
 
-def check_ranges(by: str, *ranges: tuple[str, int, int, int]) -> None:
-    """Check options of a pass, each as (name, value, least, most); raises ScheduleError."""
-    for name, value, least, most in ranges:
-        if not least <= value <= most:
-            raise ScheduleError(f"{by}: expected {name} of {least} to {most}, got {value}")
-
-
 def loops(root: Operation) -> list[LoopOp]:
     """Return every loop at or below `root`, outermost first."""
     return [op for op in root.walk() if isinstance(op, LoopOp)]

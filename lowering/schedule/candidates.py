@@ -7,19 +7,20 @@ Python.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
+from .fields import change, value
 from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
 from .predict import Model
 from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
-from .schedule import Choice, Prefetch, Schedule
+from .schedule import Choice, Schedule
 from .shape import NestShape
+from .steps import Prefetch
 
 # The fields of a schedule with their values, by name.
 Variation = dict[str, Any]
@@ -37,7 +38,12 @@ def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list
     found = [
         _changes(
             chosen,
-            {"lanes": lanes, "gather": chosen.gather and lanes is not None, "stream": stream, "prefetch": prefetch},
+            {
+                "lanes": lanes,
+                "gather": value(chosen, "gather") and lanes is not None,
+                "stream": stream,
+                "prefetch": prefetch,
+            },
         )
         for lanes, stream, prefetch in bodies
         if lanes is not None or not stream
@@ -59,7 +65,7 @@ def candidates(nest: NestShape, machine: MachineModel, chosen: Schedule, *, is_g
         return
     rules = choose_schedule(nest, machine).schedule
     found = sorted(variations(nest, machine, chosen), key=len) if chosen != Schedule() else []
-    yield from dict.fromkeys([chosen, rules, *(replace(chosen, **variation) for variation in found)])
+    yield from dict.fromkeys([chosen, rules, *(change(chosen, **variation) for variation in found)])
 
 
 def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
@@ -87,13 +93,13 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
             changes.update(others[place])
             least_us = time_us
             continue
-        has = bool(getattr(rules, field))
+        has = bool(value(rules, field))
         unlike = [each for each in times if bool(others[each[1]].get(field)) != has]
         time_us, place = min(unlike, default=(0.0, 0))
         if time_us >= fixed.TOLD_GAIN * least_us:
             told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
             reasons.append(f"{describe(rules, {})}: {told}")
-    found, why = _gathered(nest, machine, model, replace(rules, **changes) if changes else rules)
+    found, why = _gathered(nest, machine, model, change(rules, **changes) if changes else rules)
     return Choice(found, (*proposed.reasons, *reasons, *why))
 
 
@@ -107,12 +113,14 @@ def _gathered(
     or might be, have a rule of their own.
     """
     has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
-    is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetch]
-    is_ahead |= not loaded.prefetch and nest.span_bytes > fixed.MOST_GATHERED_L2S * machine.l2_bytes
-    is_loaded = loaded.lanes is not None and not nest.is_row and not loaded.gather and loaded.specialize is None
+    is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetches()]
+    is_ahead |= not loaded.prefetches() and nest.span_bytes > fixed.MOST_GATHERED_L2S * machine.l2_bytes
+    is_loaded = (
+        loaded.lanes is not None and not nest.is_row and not value(loaded, "gather") and loaded.row_bytes is None
+    )
     if not (is_loaded and is_ahead and has_one_axis and nest.width_bytes in GATHERED_BYTES):
         return loaded, ()
-    gathered = replace(loaded, gather=True)
+    gathered = change(loaded, gather=True)
     at_random, ascending = (
         model.predict(gathered, ascending=order).time_us / model.predict(loaded, ascending=order).time_us
         for order in (False, True)
@@ -125,7 +133,7 @@ def _gathered(
 
 
 def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
-    return [{"prefetch": tried} for tried in _prefetches(nest, machine, rules) if tried != rules.prefetch]
+    return [{"prefetch": tried} for tried in _prefetches(nest, machine, rules) if tried != rules.prefetches()]
 
 
 def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
@@ -133,18 +141,20 @@ def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Var
     name, size = nest.innermost
     is_row, run_bytes = nest.is_row, nest.width_bytes * size
     is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
-    is_known = not is_row and rules.specialize is not None
-    is_fixed = is_fixed or is_known or (not is_row and bool(rules.prefetch))  # so many vectors ahead
+    is_known = not is_row and rules.row_bytes is not None
+    is_fixed = is_fixed or is_known or (not is_row and bool(rules.prefetches()))  # so many vectors ahead
     found: list[Variation] = []
     for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
         if lanes is None or (lanes != rules.lanes and size % lanes):
             continue
-        overlaps = rules.specialize is not None and size % lanes != 0
+        overlaps = rules.row_bytes is not None and size % lanes != 0
         can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
         can_stream &= nest.out_bytes >= machine.l3_room_bytes  # who reads a smaller result finds it there
         streams = (False, True) if can_stream else (False,)
         found += [
-            {"lanes": lanes, "stream": stream} for stream in streams if lanes != rules.lanes or stream != rules.stream
+            {"lanes": lanes, "stream": stream}
+            for stream in streams
+            if lanes != rules.lanes or stream != value(rules, "stream")
         ]
     return found
 
@@ -154,19 +164,19 @@ def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Va
 
 
 def _told_prefetch(rules: Schedule, changes: Variation) -> str:
-    prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetch)
+    prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetches())
     distances = " and ".join(str(prefetch.ahead) for prefetch in prefetches)
     return f"prefetches {distances} steps ahead" if distances else "no prefetch"
 
 
 def _told_stores(rules: Schedule, changes: Variation) -> str:
-    how = "non-temporal" if changes.get("stream", rules.stream) else "cached"
+    how = "non-temporal" if changes.get("stream", value(rules, "stream")) else "cached"
     lanes = changes.get("lanes", rules.lanes) or 1
     return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"
 
 
 def _told_hoist(rules: Schedule, changes: Variation) -> str:
-    return "staged indices" if changes.get("hoist", rules.hoist) else "indices resolved where they are used"
+    return "staged indices" if changes.get("hoist", value(rules, "hoist")) else "indices resolved where they are used"
 
 
 def _time(time_us: float) -> str:
@@ -182,7 +192,7 @@ _STEPS: tuple[tuple[str, Describe, Options, float], ...] = (
 
 
 def _changes(chosen: Schedule, fields: Variation) -> Variation:
-    return {name: value for name, value in fields.items() if getattr(chosen, name) != value}
+    return {name: wanted for name, wanted in fields.items() if value(chosen, name) != wanted}
 
 
 def _lanes(nest: NestShape, chosen: Schedule) -> Sequence[int | None]:
@@ -196,7 +206,7 @@ def _lanes(nest: NestShape, chosen: Schedule) -> Sequence[int | None]:
 
 def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Sequence[tuple[Prefetch, ...]]:
     """Return the prefetches to try: those chosen, those of rows or of elements near and far ahead, and none."""
-    found: list[tuple[Prefetch, ...]] = [chosen.prefetch, ()]
+    found: list[tuple[Prefetch, ...]] = [chosen.prefetches(), ()]
     counted = [(name, size) for name, size in nest.loops if name in nest.looked_up]
     if counted:
         (name, size), tiled = counted[-1], dict(chosen.tiles)
@@ -205,7 +215,7 @@ def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Seq
         if nest.is_row and around[-1][0] == name:
             near, far = near_and_far_rows(nest, machine, loop, size)
             tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
-            found += tried if chosen.specialize is not None else [along_the_copy(nest, each) for each in tried]
+            found += tried if chosen.row_bytes is not None else [along_the_copy(nest, each) for each in tried]
         elif not nest.is_row and chosen.lanes is not None:
             found.append(elements_ahead(nest, machine, loop, size, chosen.lanes))
     return tuple(dict.fromkeys(found))
@@ -220,8 +230,8 @@ def _loops(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
             yield {"tiles": tiles}
     yield from _hoists(nest, chosen)
     if chosen.lanes is not None and not nest.is_row and nest.width_bytes in GATHERED_BYTES:
-        yield {"gather": not chosen.gather}
-    if chosen.specialize is not None:
+        yield {"gather": not value(chosen, "gather")}
+    if chosen.row_bytes is not None:
         yield {"specialize": None}
     if chosen.parallel:
         yield {"parallel": ()}
@@ -230,7 +240,7 @@ def _loops(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
 def _hoists(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
     """Yield staged indices, or none."""
     name, _ = nest.innermost
-    if chosen.hoist is not None:
+    if value(chosen, "hoist") is not None:
         yield {"hoist": None}
     elif not nest.is_row and name in dict(chosen.tiles) and name in nest.looked_up:
         yield {"hoist": name.inner_tile}
@@ -263,11 +273,11 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
     proposed = choose_reduction_schedule(nest, machine)
     cached = proposed.schedule
     name, size = nest.innermost
-    if cached.specialize is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
+    if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
         return proposed
-    model, streamed = Model(nest, machine), replace(cached, stream=True)
+    model, streamed = Model(nest, machine), change(cached, stream=True)
     cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
-    is_separate = any(each.separate for each in cached.prefetch)
+    is_separate = any(each.separate for each in cached.prefetches())
     least = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
     if streamed_us * least >= cached_us:
         return proposed
@@ -285,7 +295,7 @@ def gradient_candidates(nest: NestShape, machine: MachineModel) -> Iterator[Sche
 
 def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
     """Yield a schedule with other stores, or without prefetches, and what it has then."""
-    if not (schedule.grouped or schedule.fuse_owned) and clears_in_vectors(nest):
-        yield replace(schedule, stream=True), "zeros are written with non-temporal stores"
+    if not (value(schedule, "grouped") or value(schedule, "fuse_owned")) and clears_in_vectors(nest):
+        yield change(schedule, stream=True), "zeros are written with non-temporal stores"
     if schedule.prefetches("rows"):
-        yield replace(schedule, prefetch=schedule.prefetches("slices", "tile")), "rows are not prefetched"
+        yield change(schedule, prefetch=schedule.prefetches("slices", "tile")), "rows are not prefetched"

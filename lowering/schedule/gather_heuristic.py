@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
+from .fields import make
 from .machine_model import GATHERED_BYTES, LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
-from .schedule import Choice, Prefetch, Schedule
+from .schedule import Choice, Schedule
 from .shape import Loop, NestShape, trips
+from .steps import Prefetch
 from .tiling import Tiles, checked_rows, tile_checks, tile_innermost
 
 
@@ -48,7 +50,7 @@ class _Choosing:
             prefetches, lanes = self._swept(prefetches, lanes)
         gather = lanes is not None and self._gathers(hoist, prefetches)
         prefetches = beside_gathers(nest, self.machine, prefetches) if gather and hoist is None else prefetches
-        schedule = Schedule(
+        schedule = make(
             (*tiles, *check_tiles),
             order,
             (*parallel, *check_parallel),

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
+from .fields import change, make
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
-from .schedule import Choice, Prefetch, Schedule
+from .schedule import Choice, Schedule
 from .shape import Loop, NestShape, trips
+from .steps import Prefetch
 from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,
@@ -60,17 +62,17 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
 def _with_rows(nest: NestShape, machine: MachineModel, way: Choice, rows: Schedule) -> Choice:
     """Return a way that adds rows as vectors, and prefetches them where the table exceeds L2."""
     schedule, reasons, prefetch = way.schedule, way.reasons, ()
-    if rows.specialize is not None:
-        reasons = (*reasons, f"rows of {rows.specialize} B are added without a loop: their size is part of the code")
+    if rows.row_bytes is not None:
+        reasons = (*reasons, f"rows of {rows.row_bytes} B are added without a loop: their size is part of the code")
     counted = [name for name, size in nest.copied if size != 1 and name.role == "indices"]
-    if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
+    if counted and rows.row_bytes is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
         distance = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
         lines = 1 + -(-part_bytes // LINE_BYTES)
         prefetch = (Prefetch("rows", counted[-1], distance, lines, NEAR),)
         reasons = (*reasons, f"the table exceeds L2: rows are prefetched {distance} indices ahead")
-    prefetch = (*prefetch, *schedule.prefetch)
-    return Choice(replace(schedule, specialize=rows.specialize, lanes=rows.lanes, prefetch=prefetch), reasons)
+    prefetch = (*prefetch, *schedule.prefetches())
+    return Choice(change(schedule, specialize=rows.row_bytes, lanes=rows.lanes, prefetch=prefetch), reasons)
 
 
 def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
@@ -106,9 +108,9 @@ def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) ->
     if elements > most:
         tiles = (*tiles, (inner, most))
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
-        slices = replace(slices, ahead=max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1))
+        slices = slices.replace(ahead=max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1))
     parts = _sort_parts(places, positions, machine.threads)
-    schedule = Schedule(
+    schedule = make(
         tiles,
         order,
         (axis.outer_tile, *parallel),
@@ -143,9 +145,9 @@ def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule()
     if row_bytes > machine.unrolled_row_bytes:
-        return Schedule(lanes=machine.wide_vector_bytes // nest.width_bytes)
+        return make(lanes=machine.wide_vector_bytes // nest.width_bytes)
     vector_bytes = min(machine.vector_bytes, 1 << row_bytes.bit_length() - 1)
-    return Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
+    return make(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
 
 
 def clears_in_vectors(nest: NestShape) -> bool:
@@ -163,9 +165,9 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     counted = [name for name, _ in adding if name.role == "indices"]
     inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
-    alone = [Choice(Schedule(beside.tiles, (), beside.parallel), ("one thread adds",))]
-    if counted and rows.specialize is not None:
-        sliced = replace(alone[0].schedule, prefetch=(_slices(counted[-1], row_bytes, machine),))
+    alone = [Choice(make(beside.tiles, (), beside.parallel), ("one thread adds",))]
+    if counted and rows.row_bytes is not None:
+        sliced = change(alone[0].schedule, prefetch=(_slices(counted[-1], row_bytes, machine),))
         # Leaving these prefetches out is never taken for plainer where grad comes from memory: 51 MB of rows of 256 B,
         # predicted to take 1.09 times as long without by a calibrated Zen 4, took 1.9 times as long.
         at = 0 if machine.exceeds_last_level_cache(nest.out_bytes) else 1
@@ -175,12 +177,12 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
         return
     free = [loop for loop in adding if loop[0].role in ("batch", "outer")]
     if trips(free) >= threads:
-        schedule = Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
+        schedule = make(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
         yield Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
         return
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
-    shares_lines = rows.specialize is not None and row_bytes % LINE_BYTES != 0 and not is_large
-    parts = min(threads, row_bytes // LINE_BYTES) if rows.specialize is not None and not shares_lines else 0
+    shares_lines = rows.row_bytes is not None and row_bytes % LINE_BYTES != 0 and not is_large
+    parts = min(threads, row_bytes // LINE_BYTES) if rows.row_bytes is not None and not shares_lines else 0
     if parts > 1:
         part_bytes = -(-row_bytes // parts // LINE_BYTES) * LINE_BYTES
         yield _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
@@ -191,9 +193,9 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
     if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:
         return
-    schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
+    schedule = make(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
     yield Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
-    if len(counted) == 1 and rows.lanes is not None and rows.specialize is None:
+    if len(counted) == 1 and rows.lanes is not None and rows.row_bytes is None:
         yield _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
     if _lists_scalars(nest, adding, counted, machine):
         yield _share_blocks(nest, machine, (axis, positions), counted[0])
@@ -216,7 +218,7 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
     )
     owners = -(-max(wanted, 1) // machine.threads) * machine.threads
     tiles, parallel = tile_checks(nest.checked, machine)
-    schedule = Schedule(
+    schedule = make(
         (*tiles, (loop, machine.staged_indices)),
         (),
         ("owners", *parallel),
@@ -255,7 +257,7 @@ def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loo
     block = 1 << max(OWNED_BLOCK_BYTES // nest.width_bytes, 1).bit_length() - 1
     owners = 1 << min(machine.threads, MOST_LISTING_OWNERS).bit_length() - 1
     tiles, parallel = tile_checks(nest.checked, machine)
-    schedule = Schedule(
+    schedule = make(
         (*tiles, (loop, LISTED_TILE)),
         (),
         ("owners", *parallel),
@@ -274,7 +276,7 @@ def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loo
 def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int, width_bytes: int) -> Choice:
     others = [label for label, _ in adding if label != name]
     order = (name.outer_tile, *others, name.inner_tile)
-    schedule = Schedule((*beside.tiles, (name, size)), order, (name.outer_tile, *beside.parallel))
+    schedule = make((*beside.tiles, (name, size)), order, (name.outer_tile, *beside.parallel))
     return Choice(schedule, (f"rows parallel, in tiles of {size * width_bytes} B",))
 
 
@@ -288,7 +290,7 @@ def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
         loops = [(name.beside(other), size) for name, size in outside]
         more_tiles, more_parallel = tile_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
-    return Schedule(tiles, parallel=parallel)
+    return make(tiles, parallel=parallel)
 
 
 def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
@@ -306,13 +308,13 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
         unit = nest.width_bytes * trips([loop for loop in adding if loop[0].role != "indices"])
         tiles, parallel = tile_innermost(bags, unit, machine.min_shared_bytes, machine.tile_bytes)
         check_tiles, check_parallel = tile_checks(nest.checked, machine)
-        schedule = replace(schedule, tiles=(*check_tiles, *tiles, *pieces), parallel=(*parallel, *check_parallel))
+        schedule = change(schedule, tiles=(*check_tiles, *tiles, *pieces), parallel=(*parallel, *check_parallel))
         reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
-    can_prefetch = schedule.specialize is not None and loop
+    can_prefetch = schedule.row_bytes is not None and loop
     prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
-    return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
+    return Choice(change(schedule, prefetch=prefetches), (*reasons, *why))
 
 
 def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> bool:
@@ -347,7 +349,7 @@ def _prefetches(
     ahead = f"rows are prefetched {far.ahead} indices ahead"
     if not _is_fissioned(nest, machine, loop):
         return (far, near), (f"data exceeds the last cache: {ahead} into L2 and {near.ahead} into L1",)
-    far, why = replace(far, separate=loop), f"{ahead}, by a loop in front of each bag"
+    far, why = far.replace(separate=loop), f"{ahead}, by a loop in front of each bag"
     if LEAST_FAR_ALONE_BYTES <= nest.run_bytes <= MOST_FAR_ALONE_BYTES:
         return (far,), (why,)
     return (far, near), (why, f"and {near.ahead} ahead into L1 between them")
@@ -360,7 +362,7 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule(), ("rows are short or strided: elements are added one by one",)
     vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
-    schedule = Schedule(specialize=nest.run_bytes, lanes=vector_bytes // width_bytes)
+    schedule = make(specialize=nest.run_bytes, lanes=vector_bytes // width_bytes)
     why = "their size is part of the code"
     if row_bytes <= MOST_SUMMED_BYTES:
         return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
@@ -370,6 +372,6 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     if has_pieces and any(name.role == "bag" for name, _ in nest.loops):
         inner = nest.innermost[0]
         tiles, order = ((inner, piece_bytes // width_bytes),), (inner.outer_tile, "bag", inner.inner_tile)
-        schedule = replace(schedule, tiles=tiles, order=order, lanes=even_bytes // width_bytes)
+        schedule = change(schedule, tiles=tiles, order=order, lanes=even_bytes // width_bytes)
         return schedule, (f"rows are summed in registers in pieces of {piece_bytes} B: {why}",)
-    return replace(schedule, specialize=None), ("sums of long rows stay in the first cache",)
+    return change(schedule, specialize=None), ("sums of long rows stay in the first cache",)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
+from .fields import value
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
 from .schedule import Schedule
@@ -194,7 +195,7 @@ class Model:
         machine = self._machine
 
         def given(name: str) -> Any:
-            return changes[name] if name in changes else getattr(schedule, name)
+            return changes[name] if name in changes else value(schedule, name)
 
         loops = self._loops(given)
         team = self._team(loops, given("parallel"))
@@ -256,7 +257,7 @@ class Model:
 
     def _sum(self, schedule: Schedule, team: Team) -> Work:
         """Return the work of a gradient: of the check, of the sort, of the zeros and of the additions."""
-        nest, machine, grouped = self._nest, self._machine, schedule.grouped is not None
+        nest, machine, grouped = self._nest, self._machine, value(schedule, "grouped") is not None
         own_bytes = max(nest.table_bytes * team.row_share / team.owners, 1)
         beside = max((1 + self._beside) * team.row_share - 1, 0.0)
         traffic = self._traffic(False, team.threads, own_bytes, beside)
@@ -268,7 +269,7 @@ class Model:
         indices_ns = passes * indices_read(machine, (index_bytes, traffic.passing))[0] + grad_ns
         lines_ns, line_bytes = (0.0, 0.0) if grouped else self._added_lines(schedule, team, traffic)
         zeros_ns, fetched, cleared = self._zeros(schedule, traffic, copied=counts)
-        clears = not (schedule.fuse_owned or grouped)
+        clears = not (value(schedule, "fuse_owned") or grouped)
         again = fixed.SUMMED_AGAIN_UOPS if grouped else fixed.ADDED_AGAIN_UOPS
         return Work(
             *(lines_ns, zeros_ns, indices_ns, 0.0 if counts else self._check_ns(bits)),
@@ -429,12 +430,16 @@ class Model:
         out_bytes, row_lines = max(nest.out_bytes, 1), 1 + self._beside
         moved_bytes = passing[MEMORY] * (self._index_bytes + nest.out_bytes)
         beside_ns = copy_ns(machine, nest.out_bytes, passing)  # stores that take as long
-        alone = 2.0 - min(nest.table_bytes / out_bytes, 1.0) if schedule.grouped and schedule.stream else 2.0
+        alone = (
+            2.0 - min(nest.table_bytes / out_bytes, 1.0)
+            if value(schedule, "grouped") and value(schedule, "stream")
+            else 2.0
+        )
         whole_ns, slices = alone * beside_ns, schedule.prefetches("slices")
         if not slices:  # half of the misses of L2 are under way
             latency_ns = passing[MEMORY] * machine.memory_ns * nest.out_bytes / LINE_BYTES
             whole_ns = max(whole_ns, 2 * latency_ns / machine.l2_misses)
-        if schedule.grouped:
+        if value(schedule, "grouped"):
             lines = line_times(machine, passing, out_bytes, self._beside, is_row=True)
             late, ahead = ({slices[0].locality: 0.0}, slices[0].ahead) if slices else ({}, 1)
             row_ns = piece_ns(lines, late, ahead) + (alone - 1) * row_lines * lines.following
@@ -456,9 +461,9 @@ class Model:
         fits = self._index_bytes + nest.out_bytes + size <= machine.l2_bytes
         where, table = parts_of(fits, traffic.kept), traffic.table
         cached_ns, moved_bytes = copy_ns(machine, size, where, machine.store_times), where[MEMORY] * size
-        if schedule.fuse_owned:  # cleared and scaled where it is added to
+        if value(schedule, "fuse_owned"):  # cleared and scaled where it is added to
             return cached_ns + copy_ns(machine, size, table) * (1 + nest.scales + copied), moved_bytes, moved_bytes
-        if not schedule.stream:
+        if not value(schedule, "stream"):
             return (1 + nest.scales) * cached_ns, (1 + nest.scales) * moved_bytes, (1 + nest.scales) * moved_bytes
         scaled_ns, scaled_bytes = nest.scales * cached_ns, nest.scales * moved_bytes
         return copy_ns(machine, size, IN_MEMORY) + scaled_ns, scaled_bytes, size + scaled_bytes
@@ -475,7 +480,7 @@ class Model:
         """Return the nanoseconds of a counting sort of the indices, whose counts one thread sums."""
         machine = self._machine
         ends, places = (machine.random_line_ns(8 * count) for count in (self._positions, self._places))
-        parts = schedule.sort_parts or 1
+        parts = value(schedule, "sort_parts") or 1
         threads = min(parts, machine.threads)
         own_ns = 2 * ends + places + (2 * self._resolve_uops + fixed.SORT_UOPS) * self._uop_ns
         summed_ns = parts * self._positions * fixed.SUMMED_COUNT_UOPS * self._uop_ns
@@ -519,27 +524,27 @@ class Model:
     def _sum_uops(self, schedule: Schedule, team: Team, passes: int, resolve: float) -> float:
         """Return the instructions of the additions of a gradient, of all tasks; `resolve` of them make a position."""
         nest, vector_bytes = self._nest, self._machine.vector_bytes
-        if schedule.owners:
+        if value(schedule, "owners"):
             part = 1 / team.owners
-            listing = fixed.LISTING_UOPS / (schedule.list_lanes or 1)
-            resolve += listing if schedule.compact else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
+            listing = fixed.LISTING_UOPS / (value(schedule, "list_lanes") or 1)
+            resolve += listing if value(schedule, "compact") else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
         found = passes * self._places * resolve
-        if schedule.grouped:  # sums are stored, and the end of a group of unknown size is mispredicted
+        if value(schedule, "grouped"):  # sums are stored, and the end of a group of unknown size is mispredicted
             found += self._positions * (fixed.SPECIALIZED_ROW_UOPS + self._row_bytes / vector_bytes)
             found += min(self._positions, self._places) * fixed.MISPREDICTED_UOPS
         if not nest.is_row:  # with each element, an index and an element of the next tile are prefetched
             tile = schedule.prefetches("tile")
             return found + self._places * (fixed.ELEMENT_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if tile else 0))
         step_bytes = schedule.lanes * nest.width_bytes if schedule.lanes else vector_bytes  # LLVM makes vectors
-        wide, whole = max(step_bytes / vector_bytes, 1.0), schedule.specialize is not None
+        wide, whole = max(step_bytes / vector_bytes, 1.0), schedule.row_bytes is not None
         each = fixed.ADDED_VECTOR_UOPS * wide + (0 if whole else fixed.VECTOR_UOPS / 2)
         row = fixed.SPECIALIZED_ROW_UOPS if whole else fixed.ROW_UOPS
-        row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.prefetch else 0
+        row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.prefetches() else 0
         return found + self._places / team.row_share * (row + self._row_bytes * team.row_share / step_bytes * each)
 
     def _bag_uops(self, schedule: Schedule, data: Data) -> float:
         """Return the instructions that add all rows, or the time that the sums of one element take, in instructions."""
-        nest, in_registers, elements = self._nest, schedule.specialize is not None, trips(self._nest.row)
+        nest, in_registers, elements = self._nest, schedule.row_bytes is not None, trips(self._nest.row)
         sum_bytes, vector_bytes = nest.sum_bytes or nest.width_bytes, self._machine.vector_bytes
         pieces = data.pieces
         row = pieces * self._resolve_uops + data.prefetch_uops / max(self._places, 1)

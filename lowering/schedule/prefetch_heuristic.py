@@ -5,13 +5,12 @@ read, as along the last axis, whole rows are prefetched, whatever their indices 
 """
 
 import math
-from dataclasses import replace
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
-from .schedule import WHOLE_ROW, Prefetch
 from .shape import Loop, NestShape
+from .steps import WHOLE_ROW, Prefetch
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.
@@ -166,7 +165,7 @@ def beside_gathers(nest: NestShape, machine: MachineModel, prefetches: tuple[Pre
         return prefetches
     moved_bytes = nest.span_bytes + nest.innermost[1] * (nest.width_bytes + nest.index_bytes)
     distance = min(-(-2 * machine.near_bytes // moved_bytes), fixed.LATER_ROW)
-    return (replace(near[0], ahead=distance),)
+    return (near[0].replace(ahead=distance),)
 
 
 def along_the_copy(nest: NestShape, prefetches: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
@@ -176,4 +175,4 @@ def along_the_copy(nest: NestShape, prefetches: tuple[Prefetch, ...]) -> tuple[P
     counted = nest.loops[-2][0] if len(nest.loops) > 1 else None
     if counted not in nest.looked_up or any(LoopName(each.loop).untiled != counted for each in prefetches):
         return prefetches
-    return tuple(replace(each, lines=WHOLE_ROW) for each in prefetches)
+    return tuple(each.replace(lines=WHOLE_ROW) for each in prefetches)

@@ -1,130 +1,62 @@
-"""Schedules: how a loop nest is tiled, ordered and shared among threads. Plain Python.
+"""Schedules: how a loop nest is tiled, ordered and shared among threads, as the steps of a pipeline. Plain Python."""
 
-A schedule prints as the passes that carry it out: a schedule, a part of a pipeline and a tuning result are one text.
-`STEPS` has a pass for each field, with its options, in the order of the pipeline.
-"""
-
-import dataclasses
-import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ...ir.errors import ScheduleError, did_you_mean, shorten, show
 from ...ir.modules.plugins import import_error, package_of, why_unknown
 from ...ir.numbers import MAX_INT64
+from .steps import (
+    STEPS,
+    InterchangeLoops,
+    OtherStep,
+    ParallelizeLoops,
+    Prefetch,
+    SpecializeInner,
+    Step,
+    TileLoops,
+    VectorizeInner,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from xdsl.utils.arg_spec import ArgSpec
 
-
+S = TypeVar("S", bound=Step)
 # Numbers that may have more than 64 bits.
 _LONG_NUMBER = re.compile(rf"\d{{{len(str(MAX_INT64))},}}")
-WHOLE_ROW = 0  # as the lines of a prefetch
-PREFETCHED = ("rows", "slices", "tile")
+# The place of each step in a schedule; passes of other packages run last.
+_PLACES = {kind: place for place, kind in enumerate(STEPS.values())}
 
 
-@dataclass(frozen=True, slots=True)
-class Prefetch:
-    """What to prefetch; the options of the pass `prefetch`.
+class Schedule(tuple[Step, ...]):
+    """How a nest becomes code: steps, each a pass with its options, in the order of the pipeline.
 
-    Attributes:
-        what: `rows` of data, or of the table that a gradient adds to; `slices` of grad; the next `tile` of a list.
-        loop: the loop, a later iteration of which reads or adds them.
-        ahead: iterations ahead; of a tile, indices for each addition.
-        lines: of rows: lines of 64 bytes, a row or a step; 0 for the whole row.
-        locality: 3 keeps a line in every cache, 0 in none.
-        separate: the loop in front of which the prefetches have a loop of their own; None where they have none.
+    The empty schedule is the nest as it stands, run serially. `str` gives the text of the pipeline that has the steps,
+    which `parse` reads; a part of a pipeline, a tuning result and the name of a candidate are such a text.
     """
 
-    what: str
-    loop: str
-    ahead: int = 16
-    lines: int = 1
-    locality: int = 3
-    separate: str | None = None
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if self.what not in PREFETCHED:
-            raise ScheduleError(f"a Prefetch is of {', '.join(PREFETCHED)}, got {show(self.what)}")
-        _name(self.loop, "loop of a Prefetch")
-        for name, least in (("ahead", 1), ("lines", 0), ("locality", 0)):
-            _number(getattr(self, name), f"{name} of a Prefetch", least)
-        if self.separate is not None:
-            _name(self.separate, "separate of a Prefetch")
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How a nest becomes code; the empty schedule is the nest as it stands, run serially.
-
-    Attributes:
-        specialize: bytes of a row that the code is made for.
-        grouped: the loop over the indices that are sorted by position before a gradient adds up each position.
-        sort_parts: in so many parts, by as many threads; None on one thread.
-        owners: (axis, count): the owner-computes partition of the axis that a gradient adds to.
-        tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
-        owner_block: positions of the blocks that owners have in turn; None for one part each.
-        fuse_owned: whether each owner clears and scales its positions.
-        order: every loop of the copying nest after tiling, outermost first; empty leaves them.
-        parallel: the parallel loops, outermost first.
-        compact: the loop over a tile of the indices, of which an owner's are listed first.
-        list_lanes: indices a vector where an owner lists them.
-        hoist: the loop before which the indices of a tile are staged.
-        lanes: elements a vector in the innermost loop.
-        gather: whether the lanes of elements with an index each are loaded by gather instructions.
-        unroll: (loop, factor): iterations that run as one.
-        prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
-        stream: whether vectors are written by non-temporal stores.
-        passes: passes of other packages with their options, such as "own-pass{size=8}"; they run last.
-    """
-
-    tiles: tuple[tuple[str, int], ...] = ()
-    order: tuple[str, ...] = ()
-    parallel: tuple[str, ...] = ()
-    owners: tuple[str, int] | None = None
-    owner_block: int | None = None
-    fuse_owned: bool = False
-    specialize: int | None = None
-    grouped: str | None = None
-    sort_parts: int | None = None
-    compact: str | None = None
-    list_lanes: int | None = None
-    hoist: str | None = None
-    lanes: int | None = None
-    gather: bool = False
-    unroll: tuple[str, int] | None = None
-    prefetch: tuple[Prefetch, ...] = ()
-    stream: bool = False
-    passes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for field, check, default in _CHECKS:
-            value = getattr(self, field)
-            if value is not None and value is not default:
-                object.__setattr__(self, field, check(value, f"{field} of a schedule"))
-        if self.passes != ():
-            object.__setattr__(self, "passes", _other_passes(self.passes))
+    def __new__(cls, steps: Iterable[Step] = ()) -> Self:
+        schedule = super().__new__(cls, () if isinstance(steps, str) else steps)
+        if isinstance(steps, str) or not all(isinstance(step, Step) for step in schedule):
+            raise ScheduleError(f"a Schedule is made of steps, got {show(steps)}; Schedule.parse reads a text")
+        return schedule
 
     def __str__(self) -> str:
-        return ",".join(self._texts())
+        return ",".join(map(str, self))
 
-    def _texts(self) -> list[str]:
-        """Return the text of each pass."""
-        texts = [text for name, step in STEPS.items() for text in step.texts(name, getattr(self, step.field))]
-        return [*texts, *self.passes]
+    def __repr__(self) -> str:
+        return f"Schedule.parse({str(self)!r})"
 
     def _repr_html_(self) -> str:
         from .. import static_html as html
 
         none = "no step: one thread runs the nest as it stands"
-        return html.fragment("Schedule", html.code("\n".join(self._texts()) or none))
-
-    def prefetches(self, *kinds: str) -> tuple[Prefetch, ...]:
-        """Return the prefetches of some kinds: rows, slices or tile."""
-        return tuple(prefetch for prefetch in self.prefetch if prefetch.what in kinds)
+        return html.fragment("Schedule", html.code("\n".join(map(str, self)) or none))
 
     @classmethod
     def parse(cls, text: "Schedule | str") -> "Schedule":
@@ -139,29 +71,99 @@ class Schedule:
             raise ScheduleError(f"a schedule must be a Schedule or its text, got {show(text)}")
         specs = parse_specs(text)
         try:
-            if text.count("=") != sum(len(spec.parameters) for spec in specs):
-                raise ScheduleError("a schedule has each option of a pass once, with a value")
-            return cls(**_fields(specs))
+            if text.count("=") > sum(len(spec.parameters) for spec in specs):
+                raise ScheduleError("a schedule has each option of a pass once")
+            schedule = cls(map(read_step, specs))
+            names = [step.name for step in schedule]
+            if schedule != schedule.put() or any(names.count(kind.name) > 1 for kind in _PLACES if not kind.repeats):
+                raise ScheduleError(f"a schedule has each pass once, but for prefetch, in the order {', '.join(STEPS)}")
         except ScheduleError as error:
             raise ScheduleError(f"{error}, in {text!r}") from None
+        return schedule
+
+    def get(self, kind: type[S]) -> S | None:
+        """Return the step of a kind; None where there is none."""
+        for step in self:
+            if type(step) is kind:
+                return step  # pyright: ignore[reportReturnType]
+        return None
+
+    def put(self, *steps: Step | None) -> "Schedule":
+        """Return the schedule with steps at their places in the pipeline, instead of those of their kinds.
+
+        None stands for no step.
+        """
+        added = [step for step in steps if step is not None]
+        kinds = set(map(type, added))
+        kept = [step for step in self if type(step) not in kinds]
+        return Schedule(sorted((*kept, *added), key=lambda step: _PLACES.get(type(step), len(_PLACES))))
+
+    def without(self, *kinds: type[Step]) -> "Schedule":
+        """Return the schedule without the steps of some kinds."""
+        return Schedule(step for step in self if type(step) not in kinds)
+
+    # What other parts ask for most
+
+    @property
+    def tiles(self) -> tuple[tuple[str, int], ...]:
+        """(loop, iterations) of the loops that are tiled; `x` becomes `x_o` around `x_i`."""
+        step = self.get(TileLoops)
+        return () if step is None else tuple(zip(step.loops, step.sizes, strict=False))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Every loop of the copying nest after tiling, outermost first; empty where they keep their places."""
+        step = self.get(InterchangeLoops)
+        return () if step is None else step.order
+
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        """The parallel loops, outermost first."""
+        step = self.get(ParallelizeLoops)
+        return () if step is None else step.loops
+
+    @property
+    def row_bytes(self) -> int | None:
+        """The bytes of a row that the code is made for; None where it is for rows of any size."""
+        step = self.get(SpecializeInner)
+        return None if step is None else step.bytes
+
+    @property
+    def lanes(self) -> int | None:
+        """The elements of a vector in the innermost loop; None where elements are copied one by one."""
+        step = self.get(VectorizeInner)
+        return None if step is None else step.lanes
+
+    def prefetches(self, *kinds: str) -> tuple[Prefetch, ...]:
+        """Return the prefetches of some kinds, rows, slices or tile; all where none is named."""
+        return tuple(step for step in self if type(step) is Prefetch and (not kinds or step.what in kinds))
+
+
+def read_step(spec: "ArgSpec") -> Step:
+    """Return the step that a pass with its options is.
+
+    Raises:
+        ScheduleError: no schedule has the pass, or an option does not fit.
+    """
+    kind = STEPS.get(spec.name)
+    if kind is not None:
+        return kind(**read_options(spec.name, kind.options, spec.parameters))
+    if package_of("passes", spec.name):
+        return OtherStep(spec.name, spec.parameters)
+    known = f"{', '.join(STEPS)}{why_unknown()}{did_you_mean(spec.name, STEPS)}"
+    raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}") from import_error()
 
 
 def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
-    """Return the schedule without each of its passes, by the pass that is left out, in the order of the pipeline.
+    """Return the schedule without each of its steps, by the text of what is left out, in the order of the pipeline.
 
-    Several of a kind are left out together.
+    Prefetches of a kind are left out together.
     """
-    shorter: dict[str, Schedule] = {}
-    for step in STEPS.values():
-        value, default = getattr(schedule, step.field), getattr(NO_SCHEDULE, step.field)
-        for part in map(schedule.prefetches, PREFETCHED) if step.repeats else (value,):
-            if part != default:
-                left_out = str(replace(NO_SCHEDULE, **{step.field: part}))
-                rest = tuple(row for row in value if row not in part) if step.repeats else default
-                shorter[left_out] = replace(schedule, **{step.field: rest})
-    return shorter | {
-        left_out: replace(schedule, passes=tuple(text for text in schedule.passes if text != left_out))
-        for left_out in schedule.passes
+    groups: dict[object, list[Step]] = {}
+    for step in schedule:
+        groups.setdefault((Prefetch, step.what) if isinstance(step, Prefetch) else step, []).append(step)
+    return {
+        ",".join(map(str, group)): Schedule(step for step in schedule if step not in group) for group in groups.values()
     }
 
 
@@ -221,174 +223,4 @@ def parse_specs(text: str) -> "list[ArgSpec]":
     return specs
 
 
-def _number(value: Any, what: str, least: int = 1) -> int:
-    try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if not least <= number <= MAX_INT64:
-        wanted = f"a whole number from {least}" if number < least else "below 2**63"
-        raise ScheduleError(f"{what} must be {wanted}, got {show(value)}")
-    return number
-
-
-def _name(value: Any, what: str) -> str:
-    if not (isinstance(value, str) and value):
-        raise ScheduleError(f"{what} must be the name of a loop, got {show(value)}")
-    return value
-
-
-def _names(values: Any, what: str) -> tuple[str, ...]:
-    names = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
-    if names is None or not all(isinstance(name, str) and name for name in names):
-        raise ScheduleError(f"{what} must be a sequence of names of loops, got {show(values)}")
-    if len(set(names)) != len(names):
-        raise ScheduleError(f"{what} names a loop twice: {shorten(', '.join(names))}")
-    return names
-
-
-def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
-    values = values.items() if isinstance(values, Mapping) else values
-    try:
-        pairs = [(name, count) for name, count in values]
-    except (TypeError, ValueError):
-        raise ScheduleError(f"{what} must be pairs of a name and a whole number from 1, got {show(values)}") from None
-    _names([name for name, _ in pairs], what)
-    return tuple((name, _number(count, f"{what} for {name}")) for name, count in pairs)
-
-
-def _pair(value: Any, what: str) -> tuple[str, int]:
-    return _pairs([value], what)[0]
-
-
-def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
-    given = tuple(values) if isinstance(values, Iterable) else (values,)
-    if not all(isinstance(each, Prefetch) for each in given):
-        raise ScheduleError(f"{what} must be a Prefetch, or a sequence of them, got {show(values)}")
-    return given
-
-
-def _other_passes(values: Any) -> tuple[str, ...]:
-    if isinstance(values, str) or not all(isinstance(text, str) for text in values):
-        raise ScheduleError(f"passes of a schedule must be texts such as ('own-pass{{size=8}}',), got {show(values)}")
-    return tuple(str(spec).replace('"', "") for spec in parse_specs(",".join(values)))
-
-
-def _flag(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise ScheduleError(f"{what} must be True or False, got {show(value)}")
-    return value
-
-
-def _fields(specs: "list[ArgSpec]") -> dict[str, Any]:
-    """Return the fields that passes with their options stand for; what they hold is not checked yet."""
-    fields: dict[str, Any] = {}
-    places = list(STEPS)
-    for spec in specs:
-        if spec.name not in STEPS and package_of("passes", spec.name):
-            places, fields["passes"] = [], (*fields.get("passes", ()), str(spec))
-            continue
-        if spec.name not in STEPS:
-            known = f"{', '.join(STEPS)}{why_unknown()}{did_you_mean(spec.name, STEPS)}"
-            raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}") from import_error()
-        if spec.name not in places:
-            order = ", ".join(STEPS)
-            raise ScheduleError(f"a schedule has each pass once, but for prefetch, in the order {order}")
-        step = STEPS[spec.name]
-        if not step.has_options(spec):
-            raise ScheduleError(f"{spec.name} in a schedule takes {' and '.join(step.options) or 'no options'}")
-        places = places[places.index(spec.name) + (not step.repeats) :]
-        value = step.read(spec)
-        fields[step.field] = (*fields.get(step.field, ()), *value) if step.repeats else value
-    return fields
-
-
-def _row(*values: Any) -> Any:
-    return values[0] if len(values) == 1 else values
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A pass that carries out one field of a schedule; it does not run where that is None, False or empty.
-
-    Attributes:
-        field: the field: a value of each option, or a tuple of such rows.
-        options: the options of the pass, in the order of a row.
-        check: returns the field's value in its one form; raises ScheduleError for anything else.
-        many: whether the field has rows; the options are lists then.
-        repeats: whether it has rows, and the pass runs for each.
-        row: makes a row of its values.
-        is_reversed: whether the text has the last option first.
-        defaults: the options that the text leaves out where they have these values.
-    """
-
-    field: str
-    options: tuple[str, ...]
-    check: Callable[[Any, str], Any]
-    many: bool = False
-    repeats: bool = False
-    row: Callable[..., Any] = _row
-    is_reversed: bool = False
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def has_options(self, spec: "ArgSpec", beside: Collection[str] = ()) -> bool:
-        """Return whether a run of the pass has its options, those `beside` them left aside."""
-        given = spec.parameters.keys() - set(beside)
-        return given <= set(self.options) and given | self.defaults.keys() >= set(self.options)
-
-    def texts(self, name: str, value: Any) -> list[str]:
-        """Return the text of each run of the pass for a value of the field."""
-        rows = value if self.many or self.repeats else [value] if value else []
-        rows = [
-            row if isinstance(row, tuple) else astuple(row) if isinstance(row, Prefetch) else (row,) for row in rows
-        ]
-        runs = [[row] for row in rows] if self.repeats else [rows] if rows else []
-        return [f"{name}{{{self._given(run)}}}" if self.options else name for run in runs]
-
-    def _given(self, rows: Sequence[tuple[Any, ...]]) -> str:
-        columns = zip(self.options, zip(*rows, strict=True), strict=True)
-        texts = [
-            f"{option}={','.join(map(str, values))}"
-            for option, values in columns
-            if option not in self.defaults or values != (self.defaults[option],)
-        ]
-        return " ".join(texts[::-1] if self.is_reversed else texts)
-
-    def read(self, spec: "ArgSpec") -> Any:
-        """Return the field's value, or some rows of it, for one run of the pass; not checked yet."""
-        given = {option: (value,) for option, value in self.defaults.items()} | spec.parameters
-        columns = [given[option] for option in self.options]
-        rows = tuple(self.row(*row) for row in zip_longest(*columns)) if columns else (True,)
-        return rows if self.many or self.repeats else _row(*rows)
-
-
-STEPS = {
-    "specialize-inner": Step("specialize", ("bytes",), _number),
-    "group-indices": Step("grouped", ("loop",), _name),
-    "parallelize-sort": Step("sort_parts", ("parts",), _number),
-    "owner-computes": Step("owners", ("axis", "owners"), _pair, is_reversed=True),
-    "interleave-owners": Step("owner_block", ("block",), _number),
-    "fuse-into-owners": Step("fuse_owned", (), _flag),
-    "tile-loops": Step("tiles", ("loops", "sizes"), _pairs, many=True),
-    "interchange-loops": Step("order", ("order",), _names, many=True),
-    "parallelize-loops": Step("parallel", ("loops",), _names, many=True),
-    "compact-indices": Step("compact", ("loop",), _name),
-    "vectorize-lists": Step("list_lanes", ("lanes",), _number),
-    "hoist-indices": Step("hoist", ("before",), _name),
-    "vectorize-inner": Step("lanes", ("lanes",), _number),
-    "gather-lanes": Step("gather", (), _flag),
-    "unroll": Step("unroll", ("loop", "factor"), _pair),
-    "prefetch": Step(
-        "prefetch",
-        ("what", "loop", "ahead", "lines", "locality", "separate"),
-        _prefetches,
-        repeats=True,
-        row=Prefetch,
-        defaults={"lines": 1, "separate": None},
-    ),
-    "stream-stores": Step("stream", (), _flag),
-}
-# The passes of a schedule by name, in the order of the pipeline. A new one is an entry here and a field above.
-
-_CHECKS = tuple((step.field, step.check, Schedule.__dataclass_fields__[step.field].default) for step in STEPS.values())
 NO_SCHEDULE = Schedule()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
+from .fields import value
 from .machine_model import MIN_SINGLE_BYTES
 from .schedule import Schedule
 from .thresholds import MIN_NARROW_PEELED_BYTES, MIN_PEELED_BYTES
@@ -200,10 +201,10 @@ class Summary(NamedTuple):
 
 def summarize(nest: NestShape, schedule: Schedule, *, is_gradient: bool = False) -> Summary:
     """Return the loops and accesses of a nest under a schedule."""
-    is_grouped = schedule.grouped is not None
+    is_grouped = value(schedule, "grouped") is not None
     return Summary(
         scheduled_loops(
-            nest, schedule.tiles, schedule.order, schedule.parallel, schedule.owners, is_grouped=is_grouped
+            nest, schedule.tiles, schedule.order, schedule.parallel, value(schedule, "owners"), is_grouped=is_grouped
         ),
         accesses(nest, is_gradient=is_gradient, is_grouped=is_grouped),
     )

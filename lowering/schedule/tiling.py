@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
+from .fields import value
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
 from .shape import Loops, NestShape, scheduled_loops, trips
@@ -83,16 +84,16 @@ def choose_check(
     elif nest.sums_bags:
         bits = staged_bits_of_bags(nest)
     else:
-        bits = None if is_fresh or schedule.lanes is None or schedule.hoist else staged_bits(nest, machine)
+        bits = None if is_fresh or schedule.lanes is None or value(schedule, "hoist") else staged_bits(nest, machine)
     if bits is not None:
         return StagedCheck(bits)
-    can_count = schedule.list_lanes is not None and nest.checked and _lists_once(nest)
+    can_count = value(schedule, "list_lanes") is not None and nest.checked and _lists_once(nest)
     if can_count and (is_fresh or _can_stage_result(nest, machine)):
         return CountedCheck(keeps_out=not is_fresh)
     if not is_fresh or (is_gradient and schedule.order):
         return None
-    if schedule.compact is not None:
-        return _check_of_lists(nest, LoopName(schedule.compact), machine)
+    if value(schedule, "compact") is not None:
+        return _check_of_lists(nest, LoopName(value(schedule, "compact")), machine)
     return fused_check(nest, schedule, machine)
 
 
@@ -109,7 +110,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
     is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
-    if is_short and not nest.sums_bags and (nest.is_row or schedule.specialize is None):
+    if is_short and not nest.sums_bags and (nest.is_row or schedule.row_bytes is None):
         return None
     parallel = _shared(schedule)
     if not nest.checked or not parallel:
@@ -129,7 +130,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     if found is None:
         return None
     size_bytes = nest.index_bytes * count
-    fits = schedule.hoist is None and least_bytes <= size_bytes <= machine.l1_bytes // 2
+    fits = value(schedule, "hoist") is None and least_bytes <= size_bytes <= machine.l1_bytes // 2
     return FusedCheck(found, has_vectors and fits)
 
 
@@ -178,7 +179,7 @@ def staged_bits_of_bags(nest: NestShape) -> int | None:
 def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
     """Return the bits of a position that the check of a gradient stages: of short rows, added in their order."""
     shares_rows = any(name != "owners" for name in _shared(schedule))
-    is_plain = not (schedule.compact or schedule.grouped or schedule.order or shares_rows)
+    is_plain = not (value(schedule, "compact") or value(schedule, "grouped") or schedule.order or shares_rows)
     is_short = nest.row_bytes <= MOST_STAGED_GRADIENT_ROW_BYTES and nest.all_index_bytes > machine.l2_bytes
     if not (is_plain and is_short and nest.index_bytes == STAGED_INDEX_BYTES):
         return None

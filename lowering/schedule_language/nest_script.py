@@ -1,9 +1,12 @@
 """A nest and the steps applied to it: each step is a pass that runs at once on a copy of the module. Imports xDSL."""
 
+import inspect
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.utils.arg_spec import ArgSpec
@@ -18,17 +21,87 @@ from ..nest.queries import chain, copying_store, enclosing_loops, functions, loo
 from ..nest.vector_sums import sum_of
 from ..pipeline import run_passes, run_pipeline
 from ..registry import PASSES
-from ..schedule.schedule import STEPS, Prefetch, Schedule, parse_specs
-from .calls import CALLS, call_of, in_words_of_the_language, text_of
-from .loop_handle import LoopHandle
-from .owner_steps import OwnerSteps
-from .rejection import StepError, step_error
+from ..schedule import steps
+from ..schedule.schedule import Schedule, parse_specs, read_step
+from ..schedule.steps import OtherStep, Step, read_options
 from .transform_script import read_transform_script, transform_script
 
-# The options of passes that hold a list of loops.
-SEVERAL = {"tile-loops": ("loops", "sizes"), "parallelize-loops": ("loops",)}
+# How the part of a pass's reason begins that says what to do instead.
+_ADVICE = re.compile(
+    r"; ((?:give|hoist|interchange|leave|make|prefetch|run|tile|unroll|use|vectorize|where)\b.*)", re.DOTALL
+)
+# The steps that are about the innermost loop, which they do not name.
+_OF_THE_INNERMOST = (steps.VectorizeInner, steps.GatherLanes, steps.StreamStores)
 
-REMEDY = "mend the pass, or name one that `gathernest-opt --list-passes` lists, with its options"
+
+class StepError(ScheduleError):
+    """A step of a schedule is not legal; the nest is as it was before it.
+
+    Attributes:
+        step: the call.
+        reason: why it is not legal.
+        way_out: what to do instead.
+        loop: the loop that is marked; None where the step is about none.
+        nest: the nest, with the loop marked.
+    """
+
+    step: str
+    reason: str
+    way_out: str
+    loop: str | None
+    nest: str
+
+
+@dataclass(frozen=True)
+class LoopHandle:
+    """One loop of a schedule's nest, through all later steps, as Exo's cursors name one.
+
+    Steps that move a loop, or change how it runs, keep its handle. A step that splits it consumes the handle; it then
+    leads to the parts, and a later step that is given the handle says which step consumed it.
+
+    Attributes:
+        name: what the nest calls the loop.
+    """
+
+    script: "NestScript" = field(repr=False)
+    name: LoopName
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<loop {self.name}{'' if self.is_live else f', {self.script.fate(self.name)}'}>"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the nest has the loop."""
+        return self.name in self.script.labels
+
+    @property
+    def parts(self) -> "tuple[LoopHandle, ...]":
+        """The loops of the nest that it has become, outermost first: itself, or those that it was tiled into.
+
+        Raises:
+            ScheduleError: `undo` has taken back the step that made it.
+        """
+        if self.is_live:
+            return (self,)
+        return tuple(leaf for part in self.script.parts(self.name) for leaf in part.parts)
+
+    @property
+    def outer(self) -> "LoopHandle":
+        """The loop over its tiles; raises ScheduleError where it is not tiled."""
+        return self.script.part(self.name, self.name.outer_tile)
+
+    @property
+    def inner(self) -> "LoopHandle":
+        """The loop within a tile of it; raises ScheduleError where it is not tiled."""
+        return self.script.part(self.name, self.name.inner_tile)
+
+    @property
+    def remainder(self) -> "LoopHandle":
+        """The loop over the iterations that fill no vector or unrolled step; raises ScheduleError where none is."""
+        return self.script.part(self.name, self.name.remainder)
 
 
 @dataclass(frozen=True)
@@ -36,7 +109,7 @@ class _State:
     """The nest after a step, which is None for the nest as it came."""
 
     module: ModuleOp
-    spec: ArgSpec | None = None
+    step: Step | None = None
     call: str = ""
 
     @property
@@ -44,7 +117,7 @@ class _State:
         return tuple(loop.label for loop in loops(self.module))
 
 
-class NestScript(OwnerSteps):
+class NestScript:
     """A schedule that is written step by step.
 
     Each step is checked, applied at once, and shown by `nest`. A step that is not legal raises a `StepError` and
@@ -66,6 +139,10 @@ class NestScript(OwnerSteps):
 
     # The steps
 
+    if TYPE_CHECKING:  # the steps whose methods are not below: see `_method`
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
     def tile(
         self, loop: LoopHandle | str, size: int, *, tail: Literal["guard", "perfect"] = "guard"
     ) -> tuple[LoopHandle, LoopHandle]:
@@ -76,29 +153,16 @@ class NestScript(OwnerSteps):
             size: iterations a tile, each of the loop's step.
             tail: `guard` lets the last tile end early; `perfect` demands that the size is known to divide.
         """
-        call = f"tile({_shown(loop)}, {size!r})"
-        name = self._name(loop, call)
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise self._rejected(call, f"expected a whole number of iterations from 1, got {show(size)}", [name])
-        options = {} if tail == "guard" else {"tail": (tail,)}
-        self._step("tile-loops", call, ((name, size),), [name], options)
+        call = _call("tile", (loop, size), {} if tail == "guard" else {"tail": tail})
+        self._step(steps.TileLoops, {"loops": (loop,), "sizes": (size,), "tail": tail}, call)
+        name = LoopName(str(loop))
         return LoopHandle(self, name.outer_tile), LoopHandle(self, name.inner_tile)
 
     def interchange(self, *order: LoopHandle | str) -> Self:
         """Put loops of one perfect nest in this order, outermost first; the others of the nest keep their places."""
-        call, names = self._named("interchange", order)
-        return self._step("interchange-loops", call, self._whole_order(names), names)
-
-    def parallel(self, *loops: LoopHandle | str) -> Self:
-        """Let threads share the iterations of loops, outermost first."""
-        call, names = self._named("parallel", loops)
-        return self._step("parallelize-loops", call, names, names)
-
-    def stage_indices(self, before: LoopHandle | str) -> Self:
-        """Resolve the indices of a tile before a loop, and stage their positions in a buffer."""
-        call = f"stage_indices({_shown(before)})"
-        name = self._name(before, call)
-        return self._step("hoist-indices", call, name, [name])
+        call = _call("interchange", order, {})
+        names = [self._name(loop, call) for loop in order]
+        return self._step(steps.InterchangeLoops, {"order": self._whole_order(names)}, call)
 
     def vectorize(self, loop: LoopHandle | str | None = None, lanes: int | None = None) -> Self:
         """Copy or add several elements at a time in the innermost loop.
@@ -107,68 +171,24 @@ class NestScript(OwnerSteps):
             loop: the innermost loop, for a check; omitted, it is that.
             lanes: elements a vector, a power of two; as many as fill a vector of this machine when omitted.
         """
-        given = ([] if loop is None else [_shown(loop)]) + ([] if lanes is None else [repr(lanes)])
-        call = f"vectorize({', '.join(given)})"
+        given = {"loop": loop, "lanes": lanes}
+        call = _call("vectorize", [value for value in given.values() if value is not None], {})
         innermost, width_bytes = self._innermost()
-        names = [innermost or ""] if loop is None else [self._name(loop, call)]
-        if innermost is not None and names != [innermost]:
-            reason = f"{names[0]} is not the innermost loop of the copy, which is {innermost}"
-            raise self._rejected(call, f"{reason}; vectorize {innermost}, or interchange the two", names)
+        if loop is not None and innermost not in (None, name := self._name(loop, call)):
+            reason = f"{name} is not the innermost loop of the copy, which is {innermost}"
+            raise self._rejected(call, f"{reason}; vectorize {innermost}, or interchange the two", [name])
         lanes = max(self._vector_bytes // width_bytes, 2) if lanes is None else lanes
-        return self._step("vectorize-inner", call, lanes, names)
-
-    def gather(self) -> Self:
-        """Load the lanes of a vector by one gather instruction."""
-        return self._step("gather-lanes", "gather()", True, [self._innermost()[0] or ""])
-
-    def unroll(self, loop: LoopHandle | str, factor: int) -> Self:
-        """Run several iterations of a loop in one."""
-        call = f"unroll({_shown(loop)}, {factor!r})"
-        name = self._name(loop, call)
-        return self._step("unroll", call, (name, factor), [name])
-
-    def prefetch(
-        self,
-        loop: LoopHandle | str,
-        *,
-        ahead: int = 16,
-        lines: int = 1,
-        locality: int = 3,
-        what: str = "rows",
-        separate: LoopHandle | str | None = None,
-    ) -> Self:
-        """Prefetch what a loop reads or adds `ahead` iterations later; see the pass `prefetch`.
-
-        Args:
-            loop: the loop that it is for.
-            ahead: iterations ahead; of a tile, indices for each addition.
-            lines: of rows: lines of 64 bytes, a row or a step; 0 for the whole row.
-            locality: 3 keeps a line in every cache, 2 in those from the second on, 0 in none.
-            what: `rows` of data, `slices` of grad that a gradient adds, or the next `tile` of listed elements.
-            separate: the loop in front of which the prefetches have a loop of their own.
-        """
-        options = f"ahead={ahead!r}, lines={lines!r}, locality={locality!r}"
-        options += "" if what == "rows" else f", what={what!r}"
-        options += "" if separate is None else f", separate={_shown(separate)}"
-        call = f"prefetch({_shown(loop)}, {options})"
-        name = self._name(loop, call)
-        before = None if separate is None else self._name(separate, call)
-        names = [name] if before is None else [name, before]
-        return self._step("prefetch", call, lambda: (Prefetch(what, name, ahead, lines, locality, before),), names)
-
-    def stream(self) -> Self:
-        """Write vectors with non-temporal stores, which bypass the caches."""
-        return self._step("stream-stores", "stream()", True, [self._innermost()[0] or ""])
+        return self._step(steps.VectorizeInner, {"lanes": lanes}, call)
 
     def specialize(self, row_bytes: int | None = None) -> Self:
         """Make the size of a row part of the code; that of the arrays at hand when omitted."""
-        call = f"specialize({'' if row_bytes is None else repr(row_bytes)})"
+        call = _call("specialize", () if row_bytes is None else (row_bytes,), {})
         known = self._row_bytes
         row_bytes = known if row_bytes is None else row_bytes
         if known is None or row_bytes != known:
             has = "there is no row" if known is None else f"rows have {known} bytes, got {show(row_bytes)}"
             raise self._rejected(call, has, [])
-        return self._step("specialize-inner", call, row_bytes, [])
+        return self._step(steps.SpecializeInner, {"bytes": row_bytes}, call)
 
     def apply(self, passes: Schedule | str) -> Self:
         """Apply a `gn.Schedule` or passes as text, each as a step: all of them, or none where one is not legal.
@@ -199,7 +219,7 @@ class NestScript(OwnerSteps):
     @property
     def passes(self) -> str:
         """The steps as passes with options; `str` of a script has the passes around them, too."""
-        return ",".join(text_of(spec) for spec in self._specs)
+        return ",".join(map(str, self._steps))
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -223,7 +243,7 @@ class NestScript(OwnerSteps):
         Raises:
             ScheduleError: it has none, since a `gn.Schedule` has one order of the passes.
         """
-        return Schedule.parse(",".join(map(text_of, _merged(self._specs))))
+        return Schedule.parse(",".join(map(str, _merged(self._steps))))
 
     @property
     def labels(self) -> tuple[LoopName, ...]:
@@ -237,11 +257,11 @@ class NestScript(OwnerSteps):
 
     def loop(self, name: str) -> LoopHandle:
         """Return the handle of a loop; raises StepError when the nest has none of that name."""
-        return LoopHandle(self, self._name(name, f"loop({json.dumps(name)})"))
+        return LoopHandle(self, self._name(name, _call("loop", (name,), {})))
 
     def to_transform(self) -> str:
         """Return the steps as a script of MLIR's `transform` dialect, which `from_transform` reads back."""
-        return transform_script(self._specs)
+        return transform_script(self._steps)
 
     # What became of a loop
 
@@ -283,15 +303,8 @@ class NestScript(OwnerSteps):
         return self._states[-1].module
 
     @property
-    def _specs(self) -> list[ArgSpec]:
-        return [state.spec for state in self._states if state.spec is not None]
-
-    def _named(self, method: str, loops: Sequence[LoopHandle | str]) -> tuple[str, list[LoopName]]:
-        """Return the call of a method with several loops, and their names."""
-        call = f"{method}({', '.join(map(_shown, loops))})"
-        if not loops:
-            raise self._rejected(call, f"name at least one loop; the nest has {', '.join(self.labels)}", [])
-        return call, [self._name(loop, call) for loop in loops]
+    def _steps(self) -> list[Step]:
+        return [state.step for state in self._states if state.step is not None]
 
     def _name(self, loop: LoopHandle | str, call: str) -> LoopName:
         """Return the name of a loop that the nest has; raises StepError, or ScheduleError for what is no loop."""
@@ -309,29 +322,37 @@ class NestScript(OwnerSteps):
         known = f"it has {', '.join(self.labels)}{did_you_mean(name, self.labels)}; use one of these"
         raise self._rejected(call, f"the nest has no loop {str(name)!r}: {known}", [])
 
-    def _step(
-        self, kind: str, call: str, value: Any, names: Sequence[str], options: dict[str, Any] | None = None
-    ) -> Self:
-        """Check the options of a pass of a schedule, and apply it."""
+    def _step(self, kind: type[Step], options: Mapping[str, Any], call: str) -> Self:
+        """Check the options of a step, and apply it."""
+        given: dict[str, tuple[Any, ...]] = {}
+        for name, value in options.items():
+            values = tuple(value) if isinstance(value, list | tuple) else () if value is None else (value,)
+            if kind.options[name].is_loop:
+                values = tuple(self._name(loop, call) for loop in values)
+                if not values and value is not None:
+                    reason = f"name at least one loop; the nest has {', '.join(self.labels)}"
+                    raise self._rejected(call, reason, [])
+            if value is not None:
+                given[name] = tuple(map(_plain, values))
         try:
-            checked = STEPS[kind].check(value() if callable(value) else value, kind)
+            step = kind(**read_options(kind.name, kind.options, given))
         except ScheduleError as error:
-            raise self._rejected(call, str(error), names, kind) from None
-        (spec,) = parse_specs(STEPS[kind].texts(kind, checked)[0])
-        spec.parameters.update(options or {})
-        self._run(spec, call, names)
-        return self
+            loops_of_it = [str(loop) for name in given if kind.options[name].is_loop for loop in given[name]]
+            raise self._rejected(call, str(error), loops_of_it, kind.name) from None
+        return self._run(step, call)
 
-    def _run(self, spec: ArgSpec, call: str, names: Sequence[str]) -> None:
-        """Apply a pass to a copy of the nest, and keep it when it is legal."""
-        module = self._module.clone()
+    def _run(self, step: Step, call: str) -> Self:
+        """Apply a step to a copy of the nest, and keep it when it is legal."""
+        module, innermost = self._module.clone(), self._innermost()[0]
         try:
-            if spec.name in PASSES and spec.name not in STEPS:
-                raise ScheduleError(f"{spec.name} is no step of a schedule; leave it out")
-            self._applied(module, text_of(spec))
+            if step.name in PASSES and isinstance(step, OtherStep):
+                raise ScheduleError(f"{step.name} is no step of a schedule; leave it out")
+            self._applied(module, str(step))
         except ScheduleError as error:
-            raise self._rejected(call, str(error), names, spec.name) from None
-        self._states.append(_State(module, spec, call_of(spec, self._innermost()[0])))
+            named = _loops_of(step) or ([innermost or ""] if isinstance(step, _OF_THE_INNERMOST) else [])
+            raise self._rejected(call, str(error), named, step.name) from None
+        self._states.append(_State(module, step, call_of(step, innermost)))
+        return self
 
     def _applied(self, module: ModuleOp, text: str) -> None:
         """Run a pass on a module; where it fails, again with the recorder of stages, which saves what repeats it.
@@ -347,23 +368,45 @@ class NestScript(OwnerSteps):
             run_pipeline(self._module.clone(), text, self._context)
             raise
 
-    def _apply(self, specs: Sequence[ArgSpec]) -> Self:
+    def _apply(self, specs: Iterable[ArgSpec]) -> Self:
         kept = self._states.copy()
         try:
-            for spec in (one for several in specs for one in _single(several)):
-                names = [str(value) for values in spec.parameters.values() for value in values]
-                self._run(spec, call_of(spec), names)
+            for spec in specs:
+                try:
+                    step = read_step(spec) if spec.name in steps.STEPS else OtherStep(spec.name, spec.parameters)
+                except ScheduleError as error:
+                    other = OtherStep(spec.name, spec.parameters)
+                    raise self._rejected(call_of(other), str(error), [], spec.name) from None
+                for one in _single(step):
+                    self._run(one, call_of(one))
         except BaseException:
             self._states = kept
             raise
         return self
 
     def _rejected(self, call: str, reason: str, names: Sequence[str], kind: str = "") -> StepError:
-        """Return the error of a step, in the words of the language unless it is a pass by its name."""
-        method, reason = call.partition("(")[0], reason.removeprefix(f"{kind}: ")
-        reason = reason if method == "apply" else in_words_of_the_language(reason)
-        remedy = next((each.remedy for each in CALLS.values() if each.method == method), REMEDY)
-        return step_error(len(self._states), call, reason, remedy, self.nest, names)
+        """Return the error of a step, in the words of the language unless it is a pass by its name.
+
+        Args:
+            call: the step.
+            reason: why it is not legal; advice in it goes before the remedy of the step.
+            names: the loops that the step is about; the one that the reason names first is marked, or else the first.
+            kind: the name of the pass, which the reason begins with.
+        """
+        method = call.partition("(")[0]
+        reason, remedy = reason.removeprefix("pass ").removeprefix(f"{kind}: "), Step.way_out
+        for step in () if method == "apply" else steps.STEPS.values():
+            reason, remedy = reason.replace(step.name, step.method), step.way_out if step.method == method else remedy
+        if advice := _ADVICE.search(reason):
+            reason, remedy = reason[: advice.start()], advice[1]
+        present = [loop for loop in names if _head(loop).search(self.nest)]
+        words = re.findall(r"\w+", reason)
+        loop = min(present, key=lambda name: words.index(name) if name in words else len(words), default=None)
+        marked = mark(self.nest, loop)
+        number = len(self._states)
+        error = StepError(f"step {number}, {call}, is not legal: {reason}\n\n{marked}\nWay out: {remedy}.")
+        error.step, error.reason, error.way_out, error.loop, error.nest = call, reason, remedy, loop, marked
+        return error
 
     def _innermost(self) -> tuple[LoopName | None, int]:
         """Return the innermost loop around the element that is copied or added, and the bytes of that."""
@@ -388,29 +431,124 @@ class NestScript(OwnerSteps):
         return [next(places) if name in names else name for name in nest]
 
 
-def _shown(loop: LoopHandle | str) -> str:
-    return json.dumps(str(loop)) if isinstance(loop, LoopHandle | str) else repr(loop)
+def _method(kind: type[Step]) -> Callable[..., Any]:
+    """Return the method of a step: its arguments are the options, those without a default first.
 
-
-def _single(spec: ArgSpec) -> list[ArgSpec]:
-    """Return the steps that a pass stands for: one for each loop that is tiled."""
-    loops, sizes = (spec.parameters.get(option, ()) for option in SEVERAL["tile-loops"])
-    if spec.name != "tile-loops" or not loops or len(loops) != len(sizes):
-        return [spec]
-    return [
-        ArgSpec(spec.name, spec.parameters | {"loops": (loop,), "sizes": (size,)})
-        for loop, size in zip(loops, sizes, strict=True)
+    The loops of a step that has nothing else are its positional arguments.
+    """
+    defaults = DEFAULTS.get(kind, {})
+    (only,) = kind.options.values() if len(kind.options) == 1 else (None,)
+    takes_loops = only is not None and only.kind == tuple[str, ...]
+    known = {name: defaults.get(name, each.default) for name, each in kind.options.items()}
+    named = sorted(known, key=lambda name: (known[name] is not steps.REQUIRED, name in defaults))
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.VAR_POSITIONAL if takes_loops else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if known[name] is steps.REQUIRED else known[name],
+        )
+        for name in named
     ]
+    signature = inspect.Signature(parameters)
+
+    def method(self: "NestScript", *positional: Any, **options: Any) -> "NestScript":
+        try:
+            bound = signature.bind(*positional, **options).arguments
+        except TypeError as error:
+            raise TypeError(f"{method.__name__}: {error}") from None
+        none = {named[0]: ()} if takes_loops else {}
+        return self._step(kind, {**defaults, **none, **bound}, _call(method.__name__, positional, options))
+
+    method.__name__ = kind.method
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__dict__["__signature__"] = signature.replace(parameters=[own, *parameters])
+    arguments = ["", "Args:", *(f"    {kind.options[name].described}" for name in named)] if named else []
+    method.__doc__ = "\n".join([f"{(kind.__doc__ or '').rstrip('.')}; see the pass `{kind.name}`.", *arguments])
+    return method
 
 
-def _merged(specs: Sequence[ArgSpec]) -> list[ArgSpec]:
+# Defaults of methods that the options of their steps have not.
+DEFAULTS: dict[type[Step], dict[str, Any]] = {steps.VectorizeLists: {"lanes": 8}, steps.Prefetch: {"what": "rows"}}
+
+
+def call_of(step: Step, innermost: str | None = None) -> str:
+    """Return a step as a call, such as `tile("indices", 64)`.
+
+    Args:
+        step: the step.
+        innermost: the loop that `vectorize` is for, which the pass does not name; left out where it is not known.
+    """
+    if isinstance(step, OtherStep):
+        return _call("apply", (str(step),), {})
+    needed = [name for name, option in step.options.items() if option.default is steps.REQUIRED]
+    named = {name: value for name, value in step.given.items() if name not in needed}
+    values = [value for name in needed for value in _values(getattr(step, name))]
+    if isinstance(step, steps.Prefetch):
+        values, named = [step.loop], named | ({} if step.what == "rows" else {"what": step.what})
+    elif isinstance(step, steps.VectorizeInner):
+        values, named = [] if innermost is None else [innermost], {"lanes": step.lanes}
+    return _call(step.method, values, named)
+
+
+def mark(nest: str, loop: str | None) -> str:
+    """Return a nest with `>` before the line of a loop and its name behind it."""
+    head = None if loop is None else _head(loop)
+    lines = [
+        f"> {line}  <-- {loop}" if head is not None and head.search(line) else f"  {line}" for line in nest.splitlines()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(loop: str) -> re.Pattern[str]:
+    return re.compile(rf"\bfor (?:.*, )?{re.escape(loop)}\(.*:$", re.MULTILINE)
+
+
+def _call(method: str, values: Iterable[Any], named: Mapping[str, Any]) -> str:
+    return f"{method}({', '.join([*map(_shown, values), *(f'{name}={_shown(v)}' for name, v in named.items())])})"
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(str(value)) if isinstance(value, LoopHandle | str) else repr(value)
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python."""
+    return operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
+
+
+def _loops_of(step: Step) -> list[str]:
+    """Return the loops that a step names."""
+    if isinstance(step, OtherStep):
+        return [str(value) for _, values in step.values for value in values]
+    named = [getattr(step, name) for name, option in step.options.items() if option.is_loop]
+    return [loop for value in named if value is not None for loop in _values(value)]
+
+
+def _single(step: Step) -> list[Step]:
+    """Return the steps that a pass stands for: one for each loop that is tiled."""
+    if not isinstance(step, steps.TileLoops) or len(step.loops) != len(step.sizes):
+        return [step]
+    return [step.replace(loops=(loop,), sizes=(size,)) for loop, size in zip(step.loops, step.sizes, strict=True)]
+
+
+def _merged(single: Sequence[Step]) -> list[Step]:
     """Return steps with those that follow each other as one pass with lists of loops, as a `gn.Schedule` has them."""
-    merged: list[ArgSpec] = []
-    for spec in specs:
-        options = {*SEVERAL.get(spec.name, ())}
-        if merged and merged[-1].name == spec.name and spec.parameters.keys() == options:
-            both = {name: merged[-1].parameters[name] + spec.parameters[name] for name in options}
-            merged[-1] = ArgSpec(spec.name, both)
+    merged: list[Step] = []
+    for step in single:
+        last = merged[-1] if merged else None
+        if isinstance(step, steps.TileLoops) and isinstance(last, steps.TileLoops) and step.tail == last.tail:
+            merged[-1] = step.replace(loops=last.loops + step.loops, sizes=last.sizes + step.sizes)
+        elif isinstance(step, steps.ParallelizeLoops) and isinstance(last, steps.ParallelizeLoops):
+            merged[-1] = step.replace(loops=last.loops + step.loops)
         else:
-            merged.append(spec)
+            merged.append(step)
     return merged
+
+
+for _kind in steps.STEPS.values():
+    if _kind.method not in vars(NestScript):
+        setattr(NestScript, _kind.method, _method(_kind))

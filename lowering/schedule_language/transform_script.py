@@ -31,13 +31,14 @@ from xdsl.utils.arg_spec import ArgSpec
 from ...ir.errors import ScheduleError, show
 from ...ir.modules.read_module import InputError, read_module
 from ..registry import all_passes
+from ..schedule.steps import OtherStep, Step
 
 ENTRY = "__transform_main"
 MARK = "transform.with_named_sequence"
 
 
-def transform_script(steps: Iterable[ArgSpec]) -> str:
-    """Return the script that applies passes with their options one after the other."""
+def transform_script(steps: Iterable[Step]) -> str:
+    """Return the script that applies steps one after the other."""
     handle = transform.AnyOpType()
     block = Block(arg_types=[handle])
     builder = Builder(InsertPoint.at_end(block))
@@ -52,15 +53,17 @@ def transform_script(steps: Iterable[ArgSpec]) -> str:
     return str(ModuleOp([sequence], {MARK: UnitAttr()})) + "\n"
 
 
-def _options(step: ArgSpec) -> dict[str, Attribute]:
-    """Return the options of a pass; one that takes several values has an array."""
-    kinds = get_type_hints(all_passes()[step.name]())
-    found: dict[str, Attribute] = {}
-    for name, values in step.parameters.items():
-        is_list = get_origin(kinds[name.replace("-", "_")]) is tuple or len(values) != 1
-        attributes = [_attribute(value) for value in values]
-        found[name] = ArrayAttr(attributes) if is_list else attributes[0]
-    return found
+def _options(step: Step) -> dict[str, Attribute]:
+    """Return the options of a step; one that takes several values has an array."""
+    given = step.given
+    if isinstance(step, OtherStep):
+        kinds = get_type_hints(all_passes()[step.name]())
+        is_list = {name: get_origin(kinds[name.replace("-", "_")]) is tuple for name in given}
+        given = {name: v if is_list[name] or len(v) != 1 else v[0] for name, v in given.items()}
+    return {
+        name: ArrayAttr([_attribute(each) for each in value]) if isinstance(value, tuple) else _attribute(value)
+        for name, value in given.items()
+    }
 
 
 def _attribute(value: Any) -> Attribute:
@@ -99,17 +102,9 @@ def read_transform_script(text: str) -> list[ArgSpec]:
             raise ScheduleError(f"a schedule is read from transform.apply_registered_pass, got {op.name}; leave it out")
         if op.target is not nest:
             raise ScheduleError(f"{op.pass_name} is applied to another handle than the pass before gave; use that")
-        steps.append(_in_order(op.pass_name.data, {name: _values(at) for name, at in op.options.data.items()}))
+        steps.append(ArgSpec(op.pass_name.data, {name: _values(at) for name, at in op.options.data.items()}))
         nest = op.result
     return steps
-
-
-def _in_order(name: str, options: dict[str, tuple[Any, ...]]) -> ArgSpec:
-    """Return a pass with its options in the order of its own; upstream sorts them by name."""
-    known = all_passes()
-    order = [*get_type_hints(known[name]())] if name in known else []
-    places = {option: place for place, option in enumerate(order)}
-    return ArgSpec(name, dict(sorted(options.items(), key=lambda item: places.get(item[0], len(places)))))
 
 
 def _values(attribute: Attribute) -> tuple[Any, ...]:

@@ -89,8 +89,8 @@ LONG["names"] = dict.fromkeys(range(3000), "x y")
     "call",
     [
         lambda value: gn.gather_grad(ROWS[:1], [0], value),
-        lambda value: gn.Schedule(tiles=value),
-        lambda value: gn.Schedule(parallel=value),
+        lambda value: gn.Schedule(value),
+        lambda value: gn.Schedule.parse(value),
         lambda value: gn.ArraySpec((3,), value),
         lambda value: gn.ArraySpec.parse(value),
         lambda value: gn.compile("gather", ROWS, [0], pipeline=value),

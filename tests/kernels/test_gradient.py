@@ -310,7 +310,7 @@ def test_schedule_that_would_change_a_sum_is_rejected(schedule, message):
 
 
 def test_schedule_with_owners_prints_as_what_it_parses_from():
-    schedule = gn.Schedule(parallel=("owners",), owners=("axis", 2))
+    schedule = gn.Schedule.parse("owner-computes{owners=2 axis=axis},parallelize-loops{loops=owners}")
     assert str(schedule) == "owner-computes{owners=2 axis=axis},parallelize-loops{loops=owners}"
     assert gn.Schedule.parse(str(schedule)) == schedule
     with pytest.raises(gn.ScheduleError, match="owners of a schedule for axis must be a whole number"):

@@ -20,7 +20,6 @@ DATA, HUGE = np.arange(4.0), 10**5000
         (lambda: gn.gather(DATA, [0], bounds=gn.Fill(HUGE)), "cannot hold the fill value an integer of 16610 bits"),
         (lambda: gn.compile("gather", f"{'9' * 5000}xf32", "2xi64"), r"expected a whole number from 0 below 2\*\*63"),
         (lambda: gn.Schedule.parse(f"vectorize-inner{{lanes={'9' * 5000}}}"), r"must be below 2\*\*63, got 999"),
-        (lambda: gn.Schedule(lanes=HUGE), r"lanes of a schedule must be below 2\*\*63, got an integer of 16610 bits"),
         (lambda: setattr(gn.knobs, "num_threads", HUGE), "num_threads = an integer of 16610 bits is not allowed"),
         (lambda: setattr(gn.knobs, "num_threads", 2**31), r"set it to a whole number from 1 below 2\*\*31"),
     ],

@@ -75,10 +75,10 @@ def test_wrong_pipeline_says_what_is_wrong(text, message):
 
 
 def test_recorder_keeps_text_time_and_count_of_every_stage():
-    stages = run_pipeline(module(), default_pipeline(Schedule(tiles=(("indices", 2),))))
+    stages = run_pipeline(module(), default_pipeline(Schedule.parse("tile-loops{loops=indices sizes=2}")))
     assert stages[0].name == "operator"
     assert [stage.pass_name for stage in stages[1:]] == [
-        step.name for step in parse_passes(default_pipeline(Schedule(tiles=(("indices", 2),))))
+        step.name for step in parse_passes(default_pipeline(Schedule.parse("tile-loops{loops=indices sizes=2}")))
     ]
     tiled = next(stage for stage in stages if stage.pass_name == "tile-loops")
     assert tiled.name == "tile-loops{loops=indices sizes=2}"
@@ -88,7 +88,10 @@ def test_recorder_keeps_text_time_and_count_of_every_stage():
 
 
 def test_stage_names_are_a_pipeline_again():
-    stages = run_pipeline(module(), default_pipeline(Schedule(tiles=(("indices", 2),), parallel=("indices_o",))))
+    stages = run_pipeline(
+        module(),
+        default_pipeline(Schedule.parse("tile-loops{loops=indices sizes=2},parallelize-loops{loops=indices_o}")),
+    )
     again = run_pipeline(module(), ",".join(stage.name for stage in stages[1:]))
     assert [stage.text for stage in again] == [stage.text for stage in stages]
 

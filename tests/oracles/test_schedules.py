@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,22 +24,23 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.nest.queries import loops
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import MachineModel
-from gathernest.lowering.schedule.schedule import PREFETCHED, STEPS, Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.steps import STEPS, Prefetch, Step, TileLoops
 
 from ..selection import examples
 from .cases import EXACT
 
-# The passes of a schedule of a gather, and the fields that ask for them.
+# The steps of a schedule of a gather alone.
 OF_GRADIENTS = {
     *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
     *("compact-indices", "vectorize-lists"),
 }
-FIELDS = {name: step.field for name, step in STEPS.items() if name not in OF_GRADIENTS}
+OF_GATHERS = [name for name in STEPS if name not in OF_GRADIENTS]
 # What a step needs before it: vectors, and tiles of known sizes.
 NEEDS = {"gather-lanes": ("vectorize-inner",), "stream-stores": ("vectorize-inner",), "hoist-indices": ("tile-loops",)}
 # What slices of data a step is for.
 OF = {"gather-lanes": "lanes", "specialize-inner": "rows"}
-SCHEDULED = (*FIELDS, "hoist-invariants", "lower-nest-to-loops", "cse")
+SCHEDULED = (*OF_GATHERS, "hoist-invariants", "lower-nest-to-loops", "cse")
 OPERATORS = ["gather", "gather_nd", "gather_elements"]
 
 
@@ -77,6 +77,17 @@ def tiled(names: list[str], tiles: Container[str]) -> list[str]:
     return [part for name in names for part in ((f"{name}_o", f"{name}_i") if name in tiles else (name,))]
 
 
+def step_of(name: str, value: Any) -> Step | None:
+    """Return a step with its value: loops, loops with sizes, a number, or True where it has no options."""
+    if isinstance(value, Step) or not value:
+        return value or None
+    if name == "tile-loops":
+        return TileLoops(tuple(loop for loop, _ in value), tuple(size for _, size in value))
+    if name == "unroll":
+        return STEPS[name](*value)
+    return STEPS[name]() if value is True else STEPS[name](tuple(value) if isinstance(value, list) else value)
+
+
 class Drawing:
     """A schedule drawn step by step: each has the first of its values that is legal after those before it.
 
@@ -90,17 +101,18 @@ class Drawing:
         self.ends_in_vectors = "vectorize-inner" in taken
         self.has_copies = "unroll" in taken or "prefetch" in taken  # of every lane: 4096 compile for minutes
         self.schedule = Schedule()
-        for step in (name for name in FIELDS if name in taken):
+        for step in (name for name in OF_GATHERS if name in taken):
             for _ in range(draw(st.sampled_from([1, 1, 2])) if step == "prefetch" else 1):
                 any(self._is_taken(step, value) for value in self._values(step))
 
     def _is_taken(self, step: str, value: Any) -> bool:
         """Carry a step out if it is legal, and return whether it is."""
-        field, trial = FIELDS[step], self.nest.clone()
-        earlier = self.schedule.prefetch if step == "prefetch" else ()
-        longer = replace(self.schedule, **{field: (*earlier, value) if step == "prefetch" else value})
+        added, trial = step_of(step, value), self.nest.clone()
+        if added is None:
+            return True
+        longer = Schedule((*self.schedule, added))
         try:
-            for run in parse_passes(str(Schedule(**{field: value}))):
+            for run in parse_passes(str(added)):
                 run.apply(make_context(), trial)
             plan_of(self.case, longer)  # knows the size of a row
         except ScheduleError:
@@ -182,9 +194,9 @@ def prefixes(names: list[str]) -> Iterator[list[str]]:
 def draw_legal_schedule(draw, case, wanted: str | None = None) -> Schedule:
     """Draw a schedule whose every step is legal; one that is wanted stands alone where others leave no room for it."""
     nest, needed = unscheduled(case), {wanted, *NEEDS.get(wanted, ())}
-    more = {name for name in FIELDS if draw(st.booleans())}
+    more = {name for name in OF_GATHERS if draw(st.booleans())}
     schedule = Drawing(draw, case, nest, needed | more, draw(st.booleans())).schedule
-    if wanted and not getattr(schedule, FIELDS[wanted]):
+    if wanted and not schedule.get(STEPS[wanted]):
         schedule = Drawing(draw, case, nest, needed, is_planned=True).schedule
     return schedule
 
@@ -216,13 +228,13 @@ def draw_case(draw, oracle, wanted: str | None = None):
     return oracle.case_of_rows(draw, operator, is_whole=True, of=OF.get(wanted, ""))
 
 
-@pytest.mark.parametrize("wanted", FIELDS)
+@pytest.mark.parametrize("wanted", OF_GATHERS)
 @settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_a_legal_step_changes_no_byte_at_any_stage(oracle, wanted, data):
     case = draw_case(data.draw, oracle, wanted)
     schedule = draw_legal_schedule(data.draw, case, wanted)
-    assert getattr(schedule, FIELDS[wanted]), f"{wanted} is never legal for {case}"
+    assert schedule.get(STEPS[wanted]), f"{wanted} is never legal for {case}"
     check_scheduled_stages(oracle, case, schedule, data.draw(st.integers(0, 9)))
 
 
@@ -262,26 +274,26 @@ def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
     order = data.draw(st.one_of(st.just([]), st.permutations(tiled(copy, tiles)), st.permutations(copy)))
     parallel = data.draw(st.lists(st.sampled_from(parts), max_size=2))
     more = {
-        "hoist": st.sampled_from(parts),
-        "lanes": st.integers(0, 9),
+        "hoist-indices": st.sampled_from(parts),
+        "vectorize-inner": st.integers(0, 9),
         "unroll": st.tuples(st.sampled_from(parts), st.integers(0, 70)),
         "prefetch": st.builds(
             Prefetch,
-            st.sampled_from(PREFETCHED),
+            st.sampled_from(["rows", "slices", "tile"]),
             st.sampled_from(parts),
             st.integers(0, 5000),
             st.integers(0, 70),
             st.integers(0, 4),
             st.one_of(st.none(), st.sampled_from(parts)),
         ),
-        "stream": st.just(True),
-        "specialize": st.integers(0, 40),
+        "stream-stores": st.just(True),
+        "specialize-inner": st.integers(0, 40),
     }
     wild = data.draw(st.lists(st.sampled_from(sorted(more)), max_size=2, unique=True))
     try:
-        schedule = Schedule(
-            tuple(tiles.items()), tuple(order), tuple(parallel), **{name: data.draw(more[name]) for name in wild}
-        )
+        loops_of_it = step_of("tile-loops", [*tiles.items()]), step_of("interchange-loops", order)
+        shared = step_of("parallelize-loops", parallel)
+        schedule = Schedule().put(*loops_of_it, shared, *(step_of(name, data.draw(more[name])) for name in wild))
         run_stages(plan_of(case, schedule))
     except ScheduleError:
         return
@@ -300,6 +312,6 @@ def test_a_parallel_nest_gives_the_same_bytes_in_any_order_of_its_iterations(ora
     case = oracle.make(
         oracle.fill((3, 4, 5), np.dtype("f4")), oracle.fill((3, 6), np.dtype("i1")) % 4, axis=1, batch_dims=1
     )
-    schedule = Schedule(tiles=(("indices", 4),), parallel=("batch", "indices_o"))
+    schedule = Schedule.parse("tile-loops{loops=indices sizes=4},parallelize-loops{loops=batch,indices_o}")
     for seed in range(8):
         check_scheduled_stages(oracle, case, schedule, seed)

@@ -10,6 +10,7 @@ from gathernest.ir.modules.context import verify_module
 from gathernest.kernels.runtime.compile import module_of, passes_of
 from gathernest.lowering.passes.schedule.stream_stores import MIN_WHOLE_BYTES
 from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.steps import SpecializeInner, StreamStores, VectorizeInner
 
 DTYPES = {1: "int8", 2: "int16", 4: "float32", 8: "int64", 16: "complex128"}
 OFFSETS = (*range(17), 24, 32, 40, 48, 63)
@@ -68,7 +69,8 @@ def test_streamed_rows_write_the_bytes_of_out_and_no_others(oracle, is_known, wi
     short = () if is_known else (2 * width,)  # that end before the first aligned element
     for row_bytes in (*short, whole_bytes, 2 * vector_bytes - width, 96 + 5 * width):
         data = filled(oracle, (5, row_bytes // width), width)
-        schedule = Schedule(lanes=vector_bytes // width, stream=True, specialize=row_bytes if is_known else None)
+        known_row = SpecializeInner(row_bytes) if is_known else None
+        schedule = Schedule().put(known_row, VectorizeInner(vector_bytes // width), StreamStores())
         kernel = gn.compile("gather", data, INDICES, schedule=schedule)
         check(kernel, last_stages(kernel, known), data, INDICES, data[INDICES], OFFSETS)
 
@@ -79,6 +81,6 @@ def test_streamed_runs_of_single_elements_write_the_bytes_of_out_and_no_others(o
     known: dict[str, list[ModuleOp]] = {}
     for count in (1, 3, 2 * vector_bytes // width, 2 * vector_bytes // width - 1, 96 // width + 5):
         data, indices = filled(oracle, (3, 7), width), np.arange(count) % 7
-        schedule = Schedule(lanes=vector_bytes // width, stream=True)
+        schedule = Schedule((VectorizeInner(vector_bytes // width), StreamStores()))
         kernel = gn.compile("gather", data, indices, axis=1, schedule=schedule)
         check(kernel, last_stages(kernel, known), data, indices, data[:, indices], OFFSETS)

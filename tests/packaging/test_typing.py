@@ -11,7 +11,7 @@ import gathernest as gn
 
 table = np.zeros((5, 4), np.float32)
 rows: np.ndarray = gn.gather(table, [0, 1], axis=0, bounds="zero")
-kernel: gn.Kernel = gn.compile("gather", table, "3xi64", schedule=gn.Schedule(lanes=8))
+kernel: gn.Kernel = gn.compile("gather", table, "3xi64", schedule=gn.Schedule.parse("vectorize-inner{lanes=8}"))
 text: str = kernel.source
 try:
     gn.load("model.onnx").run({"indices": rows})

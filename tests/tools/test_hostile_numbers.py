@@ -266,7 +266,7 @@ class Doors:
             lambda: gn.gather_reduce_grad(DATA[:1], [INDICES], (number, 3)),
             lambda: gn.ArraySpec((number,), "f4"),
             lambda: gn.ArraySpec((4,), "f4", (number,)),
-            lambda: gn.Schedule(tiles={"indices": number}, lanes=number),
+            lambda: gn.Schedule.parse(f"tile-loops{{loops=indices sizes={number}}},vectorize-inner{{lanes={number}}}"),
             lambda: gn.knobs.scope(num_threads=number).__enter__(),
             lambda: gn.gather(DATA, INDICES, bounds=gn.Fill(number)),
         )

@@ -1,13 +1,14 @@
 """The ablation: the time of every case without each pass of its schedule, as Markdown."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from ...ir.errors import ScheduleError
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
-from ...lowering.schedule.schedule import NO_SCHEDULE, STEPS, shorter_schedules
+from ...lowering.schedule.schedule import NO_SCHEDULE, shorter_schedules
+from ...lowering.schedule.steps import STEPS, GatherLanes, StreamStores
 from .cases.case import Case, Inputs
 from .measure import geometric_mean
 from .peers.gathernest_peer import compile_case
@@ -47,7 +48,7 @@ def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
     shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole.schedule).items()}
     if "vectorize-inner" in shorter:
         without = shorter["vectorize-inner"]  # only vectors are gathered and streamed
-        shorter["vectorize-inner"] = replace(without, gather=False, stream=False)
+        shorter["vectorize-inner"] = without.without(GatherLanes, StreamStores)
     for name, schedule in [*shorter.items(), (ALL, NO_SCHEDULE)]:
         try:
             kernels[name] = compile_case(case, inputs.indices[0], schedule)

@@ -27,7 +27,7 @@ from ...kernels.tuning.successive_halving import FIRST_ROUNDS
 from ...lowering.schedule.candidates import candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
-from ...lowering.schedule.schedule import STEPS, Schedule
+from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.shape import NestShape
 from .cases.case import Case, Inputs, expected
 from .measure import geometric_mean
@@ -178,7 +178,7 @@ def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Sche
 
 
 def _changed_fields(one: Schedule, other: Schedule) -> int:
-    return sum(getattr(one, step.field) != getattr(other, step.field) for step in STEPS.values())
+    return len({type(step) for step in set(one) ^ set(other)})
 
 
 def _call_of(kernel: Kernel, inputs: Inputs) -> Callable[[], object]:
@@ -351,15 +351,9 @@ def _row(one: Regretted) -> tuple[str, ...]:
 
 
 def _difference(one: Regretted) -> str:
-    chosen, best = _passes(one.chosen.schedule), _passes(one.best)
+    chosen, best = (list(map(str, Schedule.parse(text))) for text in (one.chosen.schedule, one.best))
     less, more = ([text for text in these if text not in those] for these, those in ((chosen, best), (best, chosen)))
     return " ".join(f"{word} {', '.join(texts)}" for word, texts in (("without", less), ("with", more)) if texts)
-
-
-def _passes(text: str) -> list[str]:
-    """Return the text of each pass of a schedule."""
-    schedule = Schedule.parse(text)
-    return [each for name, step in STEPS.items() for each in step.texts(name, getattr(schedule, step.field))]
 
 
 def _signed(error: float | None) -> str:

@@ -12,7 +12,7 @@ from ...kernels.runtime.compile import module_of
 from ...kernels.runtime.plan import Plan, make_plan
 from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
 from ...lowering.registry import SCHEDULED_NEST
-from ...lowering.schedule_language.rejection import StepError
+from ...lowering.schedule_language.nest_script import StepError
 from ...lowering.stage_files import StageFile
 from .settings import Settings
 from .step_lines import StepLineError, apply_lines

@@ -4,15 +4,13 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.errors import ScheduleError, did_you_mean, show
-from ...lowering.schedule_language.calls import CALLS
+from ...lowering.schedule.steps import STEPS
+from ...lowering.schedule_language.nest_script import NestScript
 
-if TYPE_CHECKING:
-    from ...lowering.schedule_language.nest_script import NestScript
-
-METHODS = (*(call.method for call in CALLS.values()), "apply")
+NAMES = (*(step.method for step in STEPS.values()), "apply")
 EXAMPLE = 'tile("indices", 64)'
 # A pass as text: a name with a hyphen or options, or without parentheses.
 _PASS = re.compile(r"[a-z][\w-]*(\{[^{}]*\})?(,\s*[a-z][\w-]*(\{[^{}]*\})?)*,?")
@@ -34,7 +32,7 @@ class StepLineError(ScheduleError):
         self.cause = cause if isinstance(cause, ScheduleError) else None
 
 
-def apply_lines(script: "NestScript", text: str) -> None:
+def apply_lines(script: NestScript, text: str) -> None:
     """Apply steps to a script: calls such as `tile("indices", 64)`, with or without `s.` before them, or passes.
 
     Empty lines and comments (`#`) are left out. The steps before one that is not legal stay applied.
@@ -88,8 +86,9 @@ def _chain(node: ast.expr, line: str) -> Iterator[Call]:
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
         yield from _chain(node.func.value, line)
     method = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-    if method not in METHODS:
-        raise _UnreadableError(f"there is no step {method!r}; the steps are {', '.join(METHODS)}{_closest(method)}")
+    if method not in NAMES:
+        closest = did_you_mean(method, NAMES)
+        raise _UnreadableError(f"there is no step {method!r}; the steps are {', '.join(NAMES)}{closest}")
     positional = tuple(_value(argument) for argument in node.args)
     named = {}
     for keyword in node.keywords:
@@ -98,10 +97,6 @@ def _chain(node: ast.expr, line: str) -> Iterator[Call]:
         named[keyword.arg] = _value(keyword.value)
     _check_arguments(method, positional, named)
     yield method, positional, named
-
-
-def _closest(method: str) -> str:
-    return did_you_mean(method, METHODS)
 
 
 def _value(node: ast.expr) -> Any:
@@ -114,8 +109,6 @@ def _value(node: ast.expr) -> Any:
 
 
 def _check_arguments(method: str, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-    from ...lowering.schedule_language.nest_script import NestScript
-
     signature = inspect.signature(getattr(NestScript, method))
     try:
         signature.bind(None, *positional, **named)

@@ -46,7 +46,6 @@ from ...nest.located import builder_at, builder_at_end, builder_before, made_fro
 from ...nest.owners import LISTING, OWNERS, operands_of
 from ...nest.queries import (
     chain,
-    check_ranges,
     enclosing_loops,
     find_loop,
     functions,
@@ -59,8 +58,7 @@ from ...nest.queries import (
 )
 from ...nest.split_loop import induction_of_copy, split_off_steps
 from ...schedule.machine_model import LINE_BYTES
-from ...schedule.schedule import WHOLE_ROW
-from ...schedule.thresholds import MOST_PREFETCHED_LINES
+from ...schedule.steps import MAX_LINES, WHOLE_ROW
 from ...schedule.tiling import fewest_bits
 
 # Lines of indices that a fused check prefetches for the next iteration; the processor fetches those behind them itself.
@@ -187,7 +185,8 @@ class CheckIndices(ModulePass):
     bits: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        check_ranges(self.name, ("lines", self.lines, WHOLE_ROW, MOST_PREFETCHED_LINES))
+        if not WHOLE_ROW <= self.lines <= MAX_LINES:
+            raise ScheduleError(f"check-indices: expected lines of {WHOLE_ROW} to {MAX_LINES}, got {self.lines}")
         if self.bits not in (*WIDTHS, None):
             raise ScheduleError(f"check-indices: expected bits=8, 16 or 32, got bits={self.bits}")
         if self.how != "fused" and (self.loop, self.lines) != (None, LINES_AHEAD):

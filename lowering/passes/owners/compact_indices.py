@@ -1,7 +1,5 @@
 """The pass `compact-indices`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -17,14 +15,15 @@ from ...nest.builder import index_constant, insert_loop, kind_of, named
 from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
 from ...nest.owners import LISTING, owned_sum
 from ...nest.queries import enclosing_loops, find_loop, functions, most_iterations, static_size
+from ...schedule import steps
 from ..schedule.hoist_indices import MOST_STAGED_BYTES
 
 PLACE_BYTES = 4
 LISTED_TYPES = (i8, i16, i32, i64, f32, f64)
 
 
-@dataclass(frozen=True)
-class CompactIndices(ModulePass):
+@steps.pass_of_step
+class CompactIndices(ModulePass, steps.CompactIndices):
     """List the indices of a tile that an owner owns, and then add their rows.
 
     Of the indices that an owner reads most are not its own, and which are is random: a branch on that is mispredicted
@@ -48,9 +47,6 @@ class CompactIndices(ModulePass):
     Preconditions: `owner-computes` has run; the loop is a tile of the indices in the loop over owners, and not
     parallel; each of its iterations adds one whole row or none.
 
-    Options:
-        loop: its name.
-
     Input:
         gather.loop ordered indices_i(%i) = %t to %end step %c1 { ... gather.accumulate ... if %owned }
     Output:
@@ -65,10 +61,6 @@ class CompactIndices(ModulePass):
     Raises:
         ScheduleError: a precondition does not hold, or the list would take more than 256 KiB.
     """
-
-    name = "compact-indices"
-
-    loop: str
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

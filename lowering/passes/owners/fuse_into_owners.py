@@ -1,7 +1,5 @@
 """The pass `fuse-into-owners`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -15,10 +13,11 @@ from ...nest.builder import index_constant, insert_loop, kind_of, tile_end
 from ...nest.located import builder_at_end, builder_before
 from ...nest.owners import interleaved_period, owned_sum
 from ...nest.queries import functions, loops, memory_of, static_size, stores_to, written
+from ...schedule import steps
 
 
-@dataclass(frozen=True)
-class FuseIntoOwners(ModulePass):
+@steps.pass_of_step
+class FuseIntoOwners(ModulePass, steps.FuseIntoOwners):
     """Let each owner clear its own positions before it adds, and scale them.
 
     The nests that clear and scale become parts of the loop over owners. So the part of the table that an owner has, if
@@ -49,8 +48,6 @@ class FuseIntoOwners(ModulePass):
     Raises:
         ScheduleError: a precondition does not hold.
     """
-
-    name = "fuse-into-owners"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -1,7 +1,6 @@
 """The pass `group-indices`: within the scheduled nest, level 3."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -18,13 +17,14 @@ from ...nest.backward_slice import clone_slice, inductions_of, slice_of
 from ...nest.builder import index_constant, insert_loop, named, size_of
 from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
 from ...nest.queries import enclosing_loops, find_loop, functions, static_size, view_of
+from ...schedule import steps
 
 # The nests of the loops of a sort.
 EMPTYING, COUNTING, ENDING, PLACING = "empty", "count", "end", "place"
 
 
-@dataclass(frozen=True)
-class GroupIndices(ModulePass):
+@steps.pass_of_step
+class GroupIndices(ModulePass, steps.GroupIndices):
     """Sort indices by position, and then add up the slices of each position.
 
     A counting sort: how many indices each position has is counted, the counts are summed, and the place of each index
@@ -53,9 +53,6 @@ class GroupIndices(ModulePass):
     Preconditions: the loop over the indices of a gradient stands in no other, is not tiled or parallel, and no owners
     are made.
 
-    Options:
-        loop: its name.
-
     Input:
         gather.loop ordered indices(%i) = %c0 to %n step %c1 { ... gather.accumulate %element, %out[%b, %o, %p, %j] }
     Output:
@@ -76,10 +73,6 @@ class GroupIndices(ModulePass):
     Raises:
         ScheduleError: a precondition does not hold.
     """
-
-    name = "group-indices"
-
-    loop: str
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -1,7 +1,5 @@
 """The pass `interleave-owners`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
@@ -13,12 +11,13 @@ from ...nest.builder import index_constant, named
 from ...nest.located import builder_before
 from ...nest.owners import owned_sum, owned_test
 from ...nest.queries import functions, loops, static_size
+from ...schedule import steps
 
 MOST_POSITIONS = 2**40
 
 
-@dataclass(frozen=True)
-class InterleaveOwners(ModulePass):
+@steps.pass_of_step
+class InterleaveOwners(ModulePass, steps.InterleaveOwners):
     """Give owners blocks of positions in turn, and not one part each.
 
     This is a block-cyclic partition. Indices that lie in one region of the table, as those of a batch of words or of a
@@ -34,9 +33,6 @@ class InterleaveOwners(ModulePass):
 
     Preconditions: `owner-computes` has run, with a power of two of owners, and nothing after it.
 
-    Options:
-        block: positions of a block, a power of two.
-
     Input:
         %offset = arith.subi %position, %first : index
         %owned = arith.cmpi ult, %offset, %part : index
@@ -48,10 +44,6 @@ class InterleaveOwners(ModulePass):
     Raises:
         ScheduleError: a precondition does not hold, or an option is out of range.
     """
-
-    name = "interleave-owners"
-
-    block: int
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not (0 < self.block <= MOST_POSITIONS and self.block & (self.block - 1) == 0):

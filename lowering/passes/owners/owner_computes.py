@@ -1,7 +1,5 @@
 """The pass `owner-computes`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -15,12 +13,11 @@ from ....ir.errors import ScheduleError, did_you_mean
 from ...nest.builder import index_constant, insert_loop, named
 from ...nest.located import builder_before
 from ...nest.queries import enclosing_loops, functions, stores_to, view_of
+from ...schedule import steps
 
-LARGEST_COUNT = 2**16
 
-
-@dataclass(frozen=True)
-class OwnerComputes(ModulePass):
+@steps.pass_of_step
+class OwnerComputes(ModulePass, steps.OwnerComputes):
     """Partition an axis among owners, each of which adds to its own positions.
 
     This is the owner-computes rule. Each owner runs the whole nest, goes through all the indices in their order, and
@@ -35,10 +32,6 @@ class OwnerComputes(ModulePass):
 
     Preconditions: one `gather.accumulate`, in a nest of its own that is not parallel yet.
 
-    Options:
-        owners: how many there are.
-        axis: the axis to partition: `axis`, or `axis_0`, `axis_1`, ... of tuples.
-
     Input:
         gather.loop ordered indices(%i) = ... { ... gather.accumulate %element, %out[%b, %o, %position, %j] ... }
     Output:
@@ -52,14 +45,7 @@ class OwnerComputes(ModulePass):
         ScheduleError: there is no addition, no such axis, or the nest that adds is parallel, clears or scales, too.
     """
 
-    name = "owner-computes"
-
-    owners: int
-    axis: str = "axis"
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not 1 <= self.owners <= LARGEST_COUNT:
-            raise ScheduleError(f"owner-computes: expected 1 to {LARGEST_COUNT} owners, got {self.owners}")
         for function in functions(op):
             found = [inner for inner in function.walk() if isinstance(inner, AccumulateOp)]
             if len(found) != 1:

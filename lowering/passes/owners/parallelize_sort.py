@@ -1,7 +1,5 @@
 """The pass `parallelize-sort`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -16,13 +14,12 @@ from ...nest.backward_slice import clone_slice
 from ...nest.builder import index_constant, insert_loop, named
 from ...nest.located import builder_at_end, builder_before, replace_op
 from ...nest.queries import functions, loops
+from ...schedule import steps
 from .group_indices import COUNTING, EMPTYING, ENDING, PLACING
 
-MOST_PARTS = 64
 
-
-@dataclass(frozen=True)
-class ParallelizeSort(ModulePass):
+@steps.pass_of_step
+class ParallelizeSort(ModulePass, steps.ParallelizeSort):
     """Share the counting sort of a gradient's indices among threads.
 
     The indices are cut into parts. Each part counts its own indices for every position, and writes their places behind
@@ -46,9 +43,6 @@ class ParallelizeSort(ModulePass):
 
     Preconditions: `group-indices` has run, and nothing after it.
 
-    Options:
-        parts: how many, 2 to 64.
-
     Input:
         %ends = memref.alloc(%n_ends) : memref<?xi64>
         gather.loop ordered count_indices(%count_indices) = %c0 to %n step %c1 { ... }
@@ -65,13 +59,7 @@ class ParallelizeSort(ModulePass):
         ScheduleError: a precondition does not hold, or `parts` is out of range.
     """
 
-    name = "parallelize-sort"
-
-    parts: int
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not 2 <= self.parts <= MOST_PARTS:
-            raise ScheduleError(f"parallelize-sort: expected 2 to {MOST_PARTS} parts, got {self.parts}")
         for function in functions(op):
             _Sort(function, self.parts).share()
 

@@ -1,7 +1,5 @@
 """The pass `vectorize-lists`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -21,12 +19,13 @@ from ...nest.located import builder_at_end
 from ...nest.owners import LISTING
 from ...nest.queries import functions, loops
 from ...nest.split_loop import induction_of_copy, split_off_steps
+from ...schedule import steps
 
 LANES = (2, 4, 8)
 
 
-@dataclass(frozen=True)
-class VectorizeLists(ModulePass):
+@steps.pass_of_step
+class VectorizeLists(ModulePass, steps.VectorizeLists):
     """List several indices at a time, as vectors of which lanes are packed.
 
     The lanes of a list are resolved and compared as vectors; the owner's lanes are packed and stored by one instruction
@@ -44,9 +43,6 @@ class VectorizeLists(ModulePass):
     Preconditions: `compact-indices` lists positions and elements. Four lanes are packed by a permutation, which a table
     has for each mask; 2 and 8 by an instruction of AVX-512, and without it each lane is stored by itself.
 
-    Options:
-        lanes: indices a vector, 2, 4 or 8.
-
     Input:
         memref.store %position, %positions[%listed] : memref<2048xi64>
         %so_far_1 = arith.addi %so_far, %one : i64
@@ -60,10 +56,6 @@ class VectorizeLists(ModulePass):
     Raises:
         ScheduleError: there is no such list, or no vector of so many lanes.
     """
-
-    name = "vectorize-lists"
-
-    lanes: int
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -1,7 +1,5 @@
 """The pass `gather-lanes`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
@@ -12,11 +10,12 @@ from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
 from ...nest.lane_packs import gathered
 from ...nest.queries import functions
+from ...schedule import steps
 from ...schedule.machine_model import GATHERED_BYTES
 
 
-@dataclass(frozen=True)
-class GatherLanes(ModulePass):
+@steps.pass_of_step
+class GatherLanes(ModulePass, steps.GatherLanes):
     """Load the lanes of a vector by one gather instruction.
 
     `vectorize-inner` leaves elements with an index each as one load a lane, each of which resolves its index by itself.
@@ -40,8 +39,6 @@ class GatherLanes(ModulePass):
     Raises:
         ScheduleError: there are no such vectors, or their elements have other widths.
     """
-
-    name = "gather-lanes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -1,7 +1,5 @@
 """The pass `hoist-indices`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -26,13 +24,14 @@ from ...nest.queries import (
     most_iterations,
     static_size,
 )
+from ...schedule import steps
 
 # Of all buffers together: they lie on the stack of a thread, which may be half a megabyte.
 MOST_STAGED_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True)
-class HoistIndices(ModulePass):
+@steps.pass_of_step
+class HoistIndices(ModulePass, steps.HoistIndices):
     """Resolve the indices of a tile once, and stage them in a buffer.
 
     An outer loop that repeats the indices then reads resolved positions, four bytes each when every axis is smaller
@@ -49,9 +48,6 @@ class HoistIndices(ModulePass):
     Preconditions: the loops at and inside `before` that the indices depend on are tiles, or of a static size, and
     none of them is parallel; `fold-bounds` has run.
 
-    Options:
-        before: name of the loop.
-
     Input:
         gather.loop indices_i(%i) = %t to %end step %c1 { %index = memref.load %indices[%b, %i] ... }
     Output:
@@ -66,10 +62,6 @@ class HoistIndices(ModulePass):
         ScheduleError: a precondition does not hold, the indices are hoisted already, or the buffers would take more
             than 256 KiB.
     """
-
-    name = "hoist-indices"
-
-    before: str
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

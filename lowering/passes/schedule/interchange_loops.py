@@ -1,6 +1,5 @@
 """The pass `interchange-loops`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.builder import Builder
@@ -17,10 +16,11 @@ from ....ir.errors import ScheduleError
 from ...nest.builder import insert_loop, kind_of
 from ...nest.located import replace_op
 from ...nest.queries import chain, find_loop, functions, sole_inner_loop, viewed, written
+from ...schedule import steps
 
 
-@dataclass(frozen=True)
-class InterchangeLoops(ModulePass):
+@steps.pass_of_step
+class InterchangeLoops(ModulePass, steps.InterchangeLoops):
     """Put the loops of a perfect nest in another order.
 
     Every order gives the same bytes, since each element of out is written once; what changes is which bytes are near
@@ -35,9 +35,6 @@ class InterchangeLoops(ModulePass):
     Preconditions: the loops named are all the loops of one perfect nest; between them stand only computations, and
     loads from memory that the nest does not write.
 
-    Options:
-        order: the names of all its loops, outermost first.
-
     Input:
         gather.loop outer(%o) = ... { gather.loop indices(%i) = ... { ... } }
     Output:
@@ -47,10 +44,6 @@ class InterchangeLoops(ModulePass):
         ScheduleError: a loop is missing or unknown, the nest is not perfect, a bound would lose its loop, or a sum its
             order.
     """
-
-    name = "interchange-loops"
-
-    order: tuple[str, ...]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -1,7 +1,5 @@
 """The pass `parallelize-loops`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
@@ -14,6 +12,7 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
 from ...nest.owners import ends_within, has_blocks_of, is_owned, loop_of
 from ...nest.queries import enclosing_loops, find_loop, functions, memory_of, viewed, why_not_shared, written
+from ...schedule import steps
 
 _Read = memref.LoadOp | vector.LoadOp
 _Write = memref.StoreOp | vector.StoreOp | AccumulateOp
@@ -21,8 +20,8 @@ _Write = memref.StoreOp | vector.StoreOp | AccumulateOp
 _NO_ACCESS = (memref.DimOp, memref.ExtractAlignedPointerAsIndexOp, PrefetchOp)
 
 
-@dataclass(frozen=True)
-class ParallelizeLoops(ModulePass):
+@steps.pass_of_step
+class ParallelizeLoops(ModulePass, steps.ParallelizeLoops):
     """Let threads share the iterations of the outermost loops.
 
     Perfectly nested parallel loops are collapsed: their iterations are numbered as one loop. So both a long list of
@@ -36,9 +35,6 @@ class ParallelizeLoops(ModulePass):
     Preconditions: the loops exist; each is outermost or directly in a parallel loop; no two of their iterations write
     the same element, none is ordered, and the bounds of none come from another.
 
-    Options:
-        loops: names of the loops, outermost first.
-
     Input:
         gather.loop indices_o(%i_o) = %c0 to %n step %c64 { ... }
     Output:
@@ -47,10 +43,6 @@ class ParallelizeLoops(ModulePass):
     Raises:
         ScheduleError: a precondition does not hold.
     """
-
-    name = "parallelize-loops"
-
-    loops: tuple[str, ...]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

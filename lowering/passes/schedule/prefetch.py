@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -24,7 +22,6 @@ from ...nest.located import builder_at, builder_at_end, builder_at_start, builde
 from ...nest.owners import LISTING
 from ...nest.queries import (
     argument_number,
-    check_ranges,
     enclosing_loops,
     find_loop,
     functions,
@@ -34,21 +31,20 @@ from ...nest.queries import (
     tiled_end,
 )
 from ...nest.vector_checks import collapsed
+from ...schedule import steps
 from ...schedule.machine_model import LINE_BYTES
-from ...schedule.schedule import WHOLE_ROW
-from ...schedule.thresholds import MOST_PREFETCHED_LINES
+from ...schedule.steps import WHOLE_ROW
 
-# Largest `ahead` of each kind: iterations, and indices for each addition.
-MAX_AHEAD = {"rows": 4096, "slices": 4096, "tile": 64}
-MAX_ROWS = 4096  # of a step; MOST_PREFETCHED_LINES for each of the 64 iterations that `unroll` makes one at most
+MAX_TILE_AHEAD = 64  # indices of the next tile for each addition
+MAX_ROWS = 4096  # of a step; MAX_LINES for each of the 64 iterations that `unroll` makes one at most
 MAX_SLICE_LINES = 64
 
 # A read of data or, in a gradient, an addition to the table.
 Access = memref.LoadOp | vector.LoadOp | AccumulateOp
 
 
-@dataclass(frozen=True)
-class Prefetch(ModulePass):
+@steps.pass_of_step
+class Prefetch(ModulePass, steps.Prefetch):
     """Prefetch the lines that a later iteration reads or adds to.
 
     A prefetch changes no value, and may have any address, so positions are not clamped for it. It pays where what it
@@ -120,16 +116,6 @@ class Prefetch(ModulePass):
     `compact-indices` has run, and the loop is best unrolled so that an iteration prefetches whole lines. Separate: the
     loop, and those in it around the prefetches, are not parallel, and no prefetches have a loop of their own there yet.
 
-    Options:
-        what: rows, slices, or tile.
-        loop: name of the loop that the prefetches are for.
-        ahead: iterations ahead, 1 to 4096; steps, where the loop takes several elements at a time. Of a tile, indices
-            for each addition, 1 to 64: as many as there are owners, since each adds as many-th a part of a tile.
-        lines: of rows: lines of 64 bytes, a row or a step, or rows a step, 1 to 64; 0 for the whole row, by the
-            innermost loop.
-        locality: 3 keeps a line in every cache, 2 in those from the second on, 0 in none after its use.
-        separate: name of the loop in front of which the prefetches have a loop of their own; nothing when omitted.
-
     Input:
         gather.loop indices_i(%i) = %t to %end step %c1 { ... memref.load %data[%b, %o, %position, %j] ... }
     Output:
@@ -146,24 +132,11 @@ class Prefetch(ModulePass):
             to depends on its induction variable.
     """
 
-    name = "prefetch"
-
-    what: Literal["rows", "slices", "tile"]
-    loop: str
-    ahead: int = 16
-    lines: int = 1
-    locality: int = 3
-    separate: str | None = None
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.what != "rows" and self.lines != 1:
             raise ScheduleError(f"prefetch: lines are those of rows, got lines={self.lines} for {self.what}")
-        check_ranges(
-            self.name,
-            ("ahead", self.ahead, 1, MAX_AHEAD[self.what]),
-            ("lines", self.lines, WHOLE_ROW, MOST_PREFETCHED_LINES),
-            ("locality", self.locality, 0, 3),
-        )
+        if self.what == "tile" and self.ahead > MAX_TILE_AHEAD:
+            raise ScheduleError(f"prefetch: expected ahead of 1 to {MAX_TILE_AHEAD}, got {self.ahead}")
         insert = {"rows": _prefetch_rows, "slices": _prefetch_slices, "tile": _prefetch_tile}[self.what]
         for function in functions(op):
             before = _prefetches(function)

@@ -1,7 +1,5 @@
 """The pass `specialize-inner`: within the nest level."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -14,10 +12,11 @@ from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import DYNAMIC
 from ...nest.queries import functions, view_of
+from ...schedule import steps
 
 
-@dataclass(frozen=True)
-class SpecializeInner(ModulePass):
+@steps.pass_of_step
+class SpecializeInner(ModulePass, steps.SpecializeInner):
     """Make the size of a row part of the code.
 
     A row whose size is known is copied by a fixed number of vectors, without a loop, and its address is a
@@ -33,9 +32,6 @@ class SpecializeInner(ModulePass):
     Preconditions: there is one dimension `inner`, or one dimension `indices` and none `inner` but of size 1; its size
     is a run-time argument or this one.
 
-    Options:
-        bytes: of a row; a multiple of the size of an element.
-
     Input:
         func.func @gather(%data: memref<1x1x?x?xi32>, ..., %out: memref<1x1x?x?xi32>)
     Output:
@@ -44,10 +40,6 @@ class SpecializeInner(ModulePass):
     Raises:
         ScheduleError: there is no such dimension, or the bytes are not those of whole elements, or not its size.
     """
-
-    name = "specialize-inner"
-
-    bytes: int
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

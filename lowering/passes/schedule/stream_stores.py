@@ -1,7 +1,5 @@
 """The pass `stream-stores`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
@@ -20,6 +18,7 @@ from ...nest.located import builder_at_end, builder_before, replace_op
 from ...nest.queries import functions, static_size, static_trips
 from ...nest.split_loop import split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
+from ...schedule import steps
 from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 
 # The shortest rows of known size whose vectors are stored whole. In C on a Zen 4 rows of 256 B from memory are 1.1 to
@@ -28,8 +27,8 @@ from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 MIN_WHOLE_BYTES = 256
 
 
-@dataclass(frozen=True)
-class StreamStores(ModulePass):
+@steps.pass_of_step
+class StreamStores(ModulePass, steps.StreamStores):
     """Write vectors with non-temporal stores, which read no line of out.
 
     Pays where out is larger than the last-level cache's share; below that, the next reader of out misses the caches.
@@ -73,8 +72,6 @@ class StreamStores(ModulePass):
     Raises:
         ScheduleError: there are no vector stores, they stream already, or the remainder loop is unrolled.
     """
-
-    name = "stream-stores"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

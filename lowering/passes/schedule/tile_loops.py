@@ -1,8 +1,5 @@
 """The pass `tile-loops`: from the nest to the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -15,12 +12,13 @@ from ....ir.errors import ScheduleError
 from ...nest.builder import index_constant, insert_loop, kind_of, named, tile_end
 from ...nest.located import builder_at_end, builder_before, replace_op
 from ...nest.queries import find_loop, functions, sole_inner_loop, static_size
+from ...schedule import steps
 
 LARGEST_TILE = 2**31
 
 
-@dataclass(frozen=True)
-class TileLoops(ModulePass):
+@steps.pass_of_step
+class TileLoops(ModulePass, steps.TileLoops):
     """Split loops into tiles: `x` becomes `x_o` around `x_i`.
 
     A tile is the unit of work of a thread, and its working set is that of the caches. The last tile ends early
@@ -38,11 +36,6 @@ class TileLoops(ModulePass):
     Preconditions: the loops exist, and their steps are constants. Of a parallel loop `x_o` is parallel, and no loop in
     it may be.
 
-    Options:
-        loops: names of the loops to tile.
-        sizes: iterations a tile, at least 1, and 2147483648 elements at most; one for each loop.
-        tail: `guard` or `perfect`.
-
     Input:
         gather.loop indices(%i) = %c0 to %n step %c1 { ... }
     Output:
@@ -55,12 +48,6 @@ class TileLoops(ModulePass):
     Raises:
         ScheduleError: no such loop, a size out of range, a step that is no constant, or a size that does not divide.
     """
-
-    name = "tile-loops"
-
-    loops: tuple[str, ...]
-    sizes: tuple[int, ...]
-    tail: Literal["guard", "perfect"] = "guard"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if len(self.loops) != len(self.sizes):

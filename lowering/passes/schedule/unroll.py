@@ -1,7 +1,5 @@
 """The pass `unroll`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -13,12 +11,11 @@ from ...nest.backward_slice import clone_slice
 from ...nest.located import builder_at_end
 from ...nest.queries import find_loop, functions, static_size
 from ...nest.split_loop import induction_of_copy, split_off_remainder
+from ...schedule import steps
 
-MOST_COPIES = 64
 
-
-@dataclass(frozen=True)
-class Unroll(ModulePass):
+@steps.pass_of_step
+class Unroll(ModulePass, steps.Unroll):
     """Run several iterations of a loop in one, without a test between them.
 
     Their order stays. The last iterations, which make no whole step, go to a remainder loop, `inner_rest`.
@@ -33,10 +30,6 @@ class Unroll(ModulePass):
 
     Preconditions: the loop has step 1, is neither parallel nor a sum, and has no loop in it.
 
-    Options:
-        loop: its name.
-        factor: iterations in one, 2 to 64.
-
     Input:
         gather.loop inner(%j) = %c0 to %n step %c1 { ... }
     Output:
@@ -47,14 +40,7 @@ class Unroll(ModulePass):
         ScheduleError: a precondition does not hold.
     """
 
-    name = "unroll"
-
-    loop: str
-    factor: int
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not 2 <= self.factor <= MOST_COPIES:
-            raise ScheduleError(f"unroll: expected a factor of 2 to {MOST_COPIES}, got {self.factor}")
         for function in functions(op):
             _unroll(find_loop(function, self.loop), self.factor)
 

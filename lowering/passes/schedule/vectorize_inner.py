@@ -1,7 +1,5 @@
 """The pass `vectorize-inner`: within the scheduled nest, level 3."""
 
-from dataclasses import dataclass
-
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
@@ -20,12 +18,13 @@ from ...nest.queries import computes, copying_store, enclosing_loops, functions,
 from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder
 from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
 from ...nest.vector_sums import sum_of, vectorize_sum
+from ...schedule import steps
 
 ELEMENT_BITS = (8, 16, 32, 64, 128)
 
 
-@dataclass(frozen=True)
-class VectorizeInner(ModulePass):
+@steps.pass_of_step
+class VectorizeInner(ModulePass, steps.VectorizeInner):
     """Copy or add several elements at a time in the innermost loop.
 
     A row is loaded and stored as vectors. Elements with an index each are loaded one by one and stored as a vector: a
@@ -40,9 +39,6 @@ class VectorizeInner(ModulePass):
 
     Preconditions: the innermost loop around the store has step 1 and is not parallel; its iterations write elements
     that lie side by side in a contiguous out. Data may have any strides.
-
-    Options:
-        lanes: elements a vector, a power of two, of at most 64 bytes together.
 
     Input:
         gather.loop inner(%j) = %c0 to %n step %c1 {
@@ -62,10 +58,6 @@ class VectorizeInner(ModulePass):
     Raises:
         ScheduleError: a precondition does not hold.
     """
-
-    name = "vectorize-inner"
-
-    lanes: int
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

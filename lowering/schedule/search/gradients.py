@@ -1,11 +1,12 @@
 """The generators of gradients: who adds to which positions, sorted and listed indices, and prefetched slices."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from .. import thresholds as fixed
+from ..fields import change, make, value
 from ..prefetch_heuristic import FAR
-from ..schedule import Prefetch, Schedule
+from ..schedule import Schedule
+from ..steps import Prefetch
 from .space import Space, loops_beside, loops_of_checks, vector_lanes, with_loops, without_owners
 
 
@@ -20,9 +21,9 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     for count in sorted({space.threads, 2 * space.threads} - {1}):
         if axes and max(axes)[0] >= count:
             owned = (max(axes)[1], count)
-            yield replace(with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
-            if schedule.compact is not None:
-                yield replace(schedule, owners=owned)
+            yield change(with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
+            if value(schedule, "compact") is not None:
+                yield change(schedule, owners=owned)
             elif _has_plain_rows(space):
                 yield _listing(space, alone, owned)
 
@@ -30,7 +31,7 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 def _listing(space: Space, alone: Schedule, owned: tuple[str, int]) -> Schedule:
     """Return the schedule of owners that clear their positions themselves, and list the indices of rows to add."""
     tiles, shared = loops_of_checks(alone)
-    return replace(
+    return change(
         with_loops(space, alone, (*tiles, ("indices", fixed.TRIED_LISTED_TILES[-1])), (), ("owners", *shared)),
         owners=owned,
         fuse_owned=True,
@@ -42,7 +43,7 @@ def _listing(space: Space, alone: Schedule, owned: tuple[str, int]) -> Schedule:
 
 def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of rows: the indices sorted by position, which threads share."""
-    if schedule != space.default or schedule.grouped or not _has_plain_rows(space):
+    if schedule != space.default or value(schedule, "grouped") or not _has_plain_rows(space):
         return
     (indices, _), (inner, elements) = space.loops
     axis = next(name for name, _ in space.nest.table if name.role == "axis")
@@ -55,7 +56,7 @@ def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     lanes = next((count for count in vector_lanes(space) if elements % count == 0), None)
     known = space.row_bytes if lanes and elements % min(elements, most) == 0 else None
     for stream in (True, False) if known else (False,):
-        yield Schedule(
+        yield make(
             *(tiles, order, (axis.outer_tile, *shared)),
             specialize=known,
             grouped=indices,
@@ -67,33 +68,33 @@ def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of sorted indices: the sort by one thread, or in as many parts as there are threads."""
-    if schedule.grouped:
-        counts = {None, space.threads if space.threads > 1 else None} - {schedule.sort_parts}
-        yield from (replace(schedule, sort_parts=count) for count in counts)
+    if value(schedule, "grouped"):
+        counts = {None, space.threads if space.threads > 1 else None} - {value(schedule, "sort_parts")}
+        yield from (change(schedule, sort_parts=count) for count in counts)
 
 
 def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of owners that list their indices: without lists, in vectors or not, with owners of one part."""
-    if not schedule.compact:
+    if not value(schedule, "compact"):
         return
-    if schedule.list_lanes is not None:
-        yield replace(schedule, list_lanes=None)
-        yield replace(schedule, unroll=None, prefetch=schedule.prefetches("rows", "slices"))
-    if schedule.owner_block is not None:
-        yield replace(schedule, owner_block=None)
+    if value(schedule, "list_lanes") is not None:
+        yield change(schedule, list_lanes=None)
+        yield change(schedule, unroll=None, prefetch=schedule.prefetches("rows", "slices"))
+    if value(schedule, "owner_block") is not None:
+        yield change(schedule, owner_block=None)
     for count in fixed.TRIED_LISTED_TILES:
-        yield replace(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
+        yield change(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
 
 
 def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of rows: those to add prefetched, or farther ahead, or not."""
     others = schedule.prefetches("rows", "tile")
     if slices := schedule.prefetches("slices"):
-        yield replace(schedule, prefetch=others)
-        yield replace(schedule, prefetch=(*others, replace(slices[0], ahead=2 * slices[0].ahead)))
+        yield change(schedule, prefetch=others)
+        yield change(schedule, prefetch=(*others, slices[0].replace(ahead=2 * slices[0].ahead)))
     elif _has_plain_rows(space):
-        loop = "bag" if schedule.grouped else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
-        yield replace(schedule, prefetch=(*others, _slices(space, loop)))
+        loop = "bag" if value(schedule, "grouped") else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
+        yield change(schedule, prefetch=(*others, _slices(space, loop)))
 
 
 def _has_plain_rows(space: Space) -> bool:

@@ -7,15 +7,16 @@ the reason.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.modules.plugins import load_passes
 from .. import thresholds as fixed
+from ..fields import change, value
 from ..machine_model import GATHERED_BYTES, LINE_BYTES
 from ..prefetch_heuristic import FAR
-from ..schedule import Prefetch, Schedule
+from ..schedule import Schedule
+from ..steps import OtherStep, Prefetch
 from .gradients import grouped_indices, listed_elements, owner_counts, prefetched_slices, sort_parts
 from .space import ROW, Space, innermost, loops_beside, scheduled_loops, with_loops, without_owners
 
@@ -73,11 +74,11 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Other tiles of the nest that checks the indices; and that nest on one thread."""
     checks = [name for name, _ in schedule.tiles if LoopName(name).nest == "check"]
     for count in fixed.TRIED_CHECK_TILES if checks else ():
-        yield replace(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
+        yield change(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
     if checks:
         tiles = tuple(tile for tile in schedule.tiles if tile[0] not in checks)
         parallel = tuple(name for name in schedule.parallel if LoopName(name).nest != "check")
-        yield replace(schedule, tiles=tiles, parallel=parallel)
+        yield change(schedule, tiles=tiles, parallel=parallel)
 
 
 def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -113,32 +114,32 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     size = innermost(space, schedule)[1]
     for lanes in (count // space.nest.width_bytes for count in fixed.TRIED_VECTOR_BYTES):
         if 2 <= lanes <= size:
-            yield replace(schedule, lanes=lanes)
+            yield change(schedule, lanes=lanes)
     if schedule.lanes is not None:
-        yield replace(schedule, lanes=None, gather=False, stream=False)
+        yield change(schedule, lanes=None, gather=False, stream=False)
 
 
 def gathered_lanes(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Lanes of elements with an index each by gather instructions, or by a load each."""
-    if schedule.gather:
-        yield replace(schedule, gather=False)
+    if value(schedule, "gather"):
+        yield change(schedule, gather=False)
     elif schedule.lanes is not None and not space.nest.is_row and space.nest.width_bytes in GATHERED_BYTES:
-        yield replace(schedule, gather=True)
+        yield change(schedule, gather=True)
 
 
 def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
     name, size = space.loops[-1] if space.loops else ("", 0)
     if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= fixed.MOST_TRIED_ROW_BYTES:
-        yield replace(schedule, specialize=size * space.nest.width_bytes)
-    if schedule.specialize is not None:
-        yield replace(schedule, specialize=None)
+        yield change(schedule, specialize=size * space.nest.width_bytes)
+    if schedule.row_bytes is not None:
+        yield change(schedule, specialize=None)
 
 
 def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Indices staged before the loops that repeat them, or resolved where they are read."""
-    if schedule.hoist is not None:
-        yield replace(schedule, hoist=None)
+    if value(schedule, "hoist") is not None:
+        yield change(schedule, hoist=None)
     names, cut = [name for name, _ in space.loops], dict(schedule.tiles)
     sizes: dict[str, int] = dict(space.loops)
     count = 1 << max(sizes.get("indices", 0) - 1, 0).bit_length()
@@ -147,13 +148,13 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     tile = LoopName("indices").outer_tile
     if "indices" in cut:
         loops = scheduled_loops(space, schedule)
-        yield replace(schedule, hoist=loops[loops.index(tile) + 1])
+        yield change(schedule, hoist=loops[loops.index(tile) + 1])
     elif count <= fixed.MOST_STAGED and not schedule.order and "indices" not in (*schedule.parallel, names[0]):
         tiles = (*schedule.tiles, ("indices", count))
-        loops = scheduled_loops(space, replace(schedule, tiles=tiles))
+        loops = scheduled_loops(space, change(schedule, tiles=tiles))
         shared = [name for name in loops if name in schedule.parallel]
         order = (*shared, tile, *(name for name in loops if name not in (*shared, tile)))
-        yield replace(with_loops(space, schedule, tiles, order, schedule.parallel), hoist=order[len(shared) + 1])
+        yield change(with_loops(space, schedule, tiles, order, schedule.parallel), hoist=order[len(shared) + 1])
 
 
 def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -162,39 +163,39 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if loops and not space.is_gradient:
         lines = min(fixed.MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
         near, far = (Prefetch("rows", loops[-1], distance, lines) for distance in fixed.TRIED_DISTANCES)
-        for prefetches in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
-            yield replace(schedule, prefetch=prefetches)
+        for prefetches in ((near,), (far,), (far.replace(locality=2),), (far.replace(locality=2), near)):
+            yield change(schedule, prefetch=prefetches)
         around = [name for name in scheduled_loops(space, schedule) if name.role in ("outer", "batch")]
         if around and space.row_bytes <= LINE_BYTES:
-            yield replace(schedule, prefetch=(Prefetch("rows", around[-1], 1),))
+            yield change(schedule, prefetch=(Prefetch("rows", around[-1], 1),))
     if schedule.prefetches("rows"):
-        yield replace(schedule, prefetch=schedule.prefetches("slices", "tile"))
+        yield change(schedule, prefetch=schedule.prefetches("slices", "tile"))
 
 
 def fissioned_prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """A loop of their own for the prefetches of a bag's rows into L2, with none into L1 or beside these; or none."""
-    far = [each for each in schedule.prefetch if each.locality == FAR and LoopName(each.loop).role == "bag"]
+    far = [each for each in schedule.prefetches() if each.locality == FAR and LoopName(each.loop).role == "bag"]
     if any(each.separate for each in far):
-        yield replace(schedule, prefetch=tuple(replace(each, separate=None) for each in schedule.prefetch))
+        yield change(schedule, prefetch=tuple(each.replace(separate=None) for each in schedule.prefetches()))
     elif far:
-        separate = replace(far[0], separate=far[0].loop)
-        for others in dict.fromkeys([(), tuple(each for each in schedule.prefetch if each is not far[0])]):
-            yield replace(schedule, prefetch=(separate, *others))
+        separate = far[0].replace(separate=far[0].loop)
+        for others in dict.fromkeys([(), tuple(each for each in schedule.prefetches() if each is not far[0])]):
+            yield change(schedule, prefetch=(separate, *others))
 
 
 def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Non-temporal stores of vectors, or cached ones."""
     if schedule.lanes is not None:
-        yield replace(schedule, stream=not schedule.stream)
+        yield change(schedule, stream=not value(schedule, "stream"))
 
 
 def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Several iterations of the innermost loop in one, or one."""
-    if schedule.unroll is not None:
-        yield replace(schedule, unroll=None)
+    if value(schedule, "unroll") is not None:
+        yield change(schedule, unroll=None)
     elif space.loops and not space.is_gradient and schedule.lanes is None:
         for factor in fixed.TRIED_FACTORS:
-            yield replace(schedule, unroll=(scheduled_loops(space, schedule)[-1], factor))
+            yield change(schedule, unroll=(scheduled_loops(space, schedule)[-1], factor))
 
 
 def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -205,8 +206,8 @@ def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise ScheduleError(f"candidates of the pass {kind.name} of {plugin} failed: {reason}") from error
-    if schedule.passes:
-        yield replace(schedule, passes=())
+    if schedule.get(OtherStep):
+        yield schedule.without(OtherStep)
 
 
 # In their order: first the loops, then the bodies.

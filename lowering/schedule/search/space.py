@@ -1,10 +1,11 @@
 """What a generator of schedules is given, and how it changes the loops of a schedule."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ....ir.loop_name import LoopName
 from .. import thresholds as fixed
+from ..fields import change, value
 from ..schedule import Schedule
 from ..shape import Loop, NestShape
 from ..tiling import Tiles
@@ -75,24 +76,30 @@ def innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
 
 def with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
     """Return a schedule with other loops; its other fields follow a loop to its tile, or back."""
-    changed = replace(schedule, tiles=tiles, order=order, parallel=parallel)
+    changed = change(schedule, tiles=tiles, order=order, parallel=parallel)
     loops = scheduled_loops(space, changed)
 
     def now(name: str) -> str:
         whole = LoopName(name).untiled
         return next((other for other in (name, whole.inner_tile, whole) if other in loops), name)
 
-    return replace(
+    return change(
         changed,
-        hoist=None if schedule.hoist is None or "indices" not in dict(tiles) else now(schedule.hoist),
-        unroll=None if schedule.unroll is None else (now(schedule.unroll[0]), schedule.unroll[1]),
-        prefetch=tuple(replace(prefetch, loop=now(prefetch.loop)) for prefetch in schedule.prefetch),
+        hoist=None
+        if value(schedule, "hoist") is None or "indices" not in dict(tiles)
+        else now(value(schedule, "hoist")),
+        unroll=None
+        if value(schedule, "unroll") is None
+        else (now(value(schedule, "unroll")[0]), value(schedule, "unroll")[1]),
+        prefetch=tuple(prefetch.replace(loop=now(prefetch.loop)) for prefetch in schedule.prefetches()),
     )
 
 
 def without_owners(schedule: Schedule) -> Schedule:
     """Return a schedule without owners or sorted indices, and without what only these have."""
-    alone = replace(schedule, owners=None, owner_block=None, fuse_owned=False)
+    alone = change(schedule, owners=None, owner_block=None, fuse_owned=False)
     sorting = {"grouped": None, "sort_parts": None}
     listing = {"compact": None, "list_lanes": None, "unroll": None, "prefetch": schedule.prefetches("rows")}
-    return alone if not (schedule.compact or schedule.grouped) else replace(alone, **sorting, **listing)
+    return (
+        alone if not (value(schedule, "compact") or value(schedule, "grouped")) else change(alone, **sorting, **listing)
+    )

@@ -2,7 +2,6 @@
 
 import asyncio
 import pickle
-import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -159,45 +158,18 @@ def test_a_kernel_survives_pickling():
     assert copy(np.arange(4, dtype=np.float32), [3, 1]).tolist() == [3, 1]
 
 
-def test_a_schedule_made_of_lists_is_one_made_of_tuples():
-    schedule = gn.Schedule(tiles=[("indices", 2)], order=["indices_o", "indices_i"], parallel=["indices_o"])
-    assert schedule == gn.Schedule((("indices", 2),), ("indices_o", "indices_i"), ("indices_o",))
-    kernel = gn.compile("gather", "4xf32", "3xi64", schedule=schedule)
-    assert kernel(np.arange(4, dtype=np.float32), [3, 1, 0]).tolist() == [3, 1, 0]
-
-
 @pytest.mark.parametrize(
     "schedule",
-    [gn.Schedule(tiles=(("indices", 2**62),)), gn.Schedule(parallel=("inner",)), gn.Schedule(parallel=("nothing",))],
+    [
+        gn.Schedule.parse("tile-loops{loops=indices sizes=4611686018427387904}"),
+        gn.Schedule.parse("parallelize-loops{loops=inner}"),
+        gn.Schedule.parse("parallelize-loops{loops=nothing}"),
+    ],
     ids=str,
 )
 def test_a_schedule_that_means_nothing_is_rejected(schedule):
     with pytest.raises(gn.ScheduleError):
         gn.compile("gather", "4x3xf32", "2xi64", schedule=schedule)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"parallel": "indices"}, "parallel of a schedule must be a sequence of names of loops, got 'indices'"),
-        ({"parallel": ("indices", 3)}, "parallel of a schedule must be a sequence of names of loops"),
-        ({"order": ("indices", "indices")}, "order of a schedule names a loop twice: indices, indices"),
-        ({"tiles": 5}, "tiles of a schedule must be pairs of a name and a whole number from 1, got 5"),
-        ({"tiles": (("indices",),)}, "tiles of a schedule must be pairs"),
-        ({"tiles": (("indices", 2.5),)}, "tiles of a schedule for indices must be a whole number from 1, got 2.5"),
-        ({"tiles": (("indices", True),)}, "tiles of a schedule for indices must be a whole number from 1, got True"),
-        ({"tiles": (("indices", 0),)}, "tiles of a schedule for indices must be a whole number from 1, got 0"),
-        ({"tiles": (("indices", 2), ("indices", 2))}, "tiles of a schedule names a loop twice"),
-        ({"owners": "axis"}, "owners of a schedule must be pairs"),
-    ],
-)
-def test_fields_that_are_no_schedule_are_rejected(fields, message):
-    with pytest.raises(gn.ScheduleError, match=re.escape(message)):
-        gn.Schedule(**fields)
-
-
-def test_tiles_may_be_a_dictionary():
-    assert gn.Schedule(tiles={"indices": 2}) == gn.Schedule(tiles=(("indices", 2),))
 
 
 def test_operators_pickle_as_their_names():

@@ -11,7 +11,7 @@ from gathernest.kernels.roofline.explain import ExplainError, explain
 from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.predict import predict
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule, shorter_schedules
+from gathernest.lowering.schedule.schedule import Schedule, shorter_schedules
 
 TILED = "tile-loops{loops=indices sizes=16}"
 
@@ -95,17 +95,11 @@ def test_two_prefetches_are_left_out_together_and_have_a_line_each():
 
 
 def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline():
-    schedule = Schedule(
-        tiles=(("indices", 16),),
-        order=("indices_o", "indices_i", "inner"),
-        parallel=("indices_o",),
-        owners=("axis", 2),
-        specialize=64,
-        hoist="indices_o",
-        lanes=8,
-        unroll=("inner", 2),
-        prefetch=(Prefetch("rows", "indices_i"),),
-        stream=True,
+    schedule = Schedule.parse(
+        "specialize-inner{bytes=64},owner-computes{owners=2 axis=axis},tile-loops{loops=indices sizes=16},"
+        "interchange-loops{order=indices_o,indices_i,inner},parallelize-loops{loops=indices_o},"
+        "hoist-indices{before=indices_o},vectorize-inner{lanes=8},unroll{loop=inner factor=2},"
+        "prefetch{what=rows loop=indices_i ahead=16 locality=3},stream-stores"
     )
     shorter = shorter_schedules(schedule)
     assert ",".join(shorter) == str(schedule)

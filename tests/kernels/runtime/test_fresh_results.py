@@ -16,6 +16,7 @@ from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.steps import VectorizeLists
 from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, StagedCheck, choose_check
 
 COUNT = 30_000
@@ -148,14 +149,15 @@ def test_owners_check_where_each_is_faster_than_memory_that_all_share():
     for bytes_per_ns, checks in ((30.0, True), (400.0, False)):
         machine = replace(BUILT_IN["zen4"], threads=64, memory_bytes_per_ns=bytes_per_ns)
         ways = [way.schedule for way in gradient_ways(plan.layout.nest, machine)]
-        schedule = replace(next(way for way in ways if way.list_lanes), list_lanes=None)  # lists that are not counted
+        listing = next(way for way in ways if way.get(VectorizeLists))
+        schedule = listing.without(VectorizeLists)  # lists that are not counted
         check = choose_check(plan.layout.nest, schedule, machine, is_fresh=True, is_gradient=True)
         assert isinstance(check, FusedCheck) == checks, f"{check} at {bytes_per_ns} GB/s"
 
 
 def test_indices_that_are_sorted_are_not_staged():
     nest, machine = plan_of("gather_grad", "1000000x16xf32", "400000xi64").layout.nest, BUILT_IN["zen4"]
-    sorts = Schedule(specialize=64, grouped="indices")
+    sorts = Schedule.parse("specialize-inner{bytes=64},group-indices{loop=indices}")
     assert choose_check(nest, Schedule(), machine, is_fresh=False, is_gradient=True) == StagedCheck(32)
     assert choose_check(nest, sorts, machine, is_fresh=False, is_gradient=True) is None
 

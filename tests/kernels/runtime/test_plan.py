@@ -189,7 +189,7 @@ def test_key_says_that_an_axis_is_wide():
 
 def test_a_schedule_for_rows_of_other_bytes_is_rejected():
     schedule = "specialize-inner{bytes=64}"
-    assert plan_for("100x16xf32", "50xi64", schedule).schedule.specialize == 64
+    assert plan_for("100x16xf32", "50xi64", schedule).schedule.row_bytes == 64
     with pytest.raises(ScheduleError) as raised:
         plan_for("100x17xf32", "50xi64", schedule)
     assert str(raised.value) == (

@@ -8,7 +8,7 @@ from gathernest.ir.errors import ScheduleError
 from gathernest.ir.modules.context import make_context, parse_module, verify_module
 from gathernest.lowering.pipeline import parse_passes, run_passes
 from gathernest.lowering.registry import NAMES, load_pass
-from gathernest.lowering.schedule.schedule import STEPS
+from gathernest.lowering.schedule.steps import STEPS
 
 WORDS = {"what": "slices", "how": "staged"}
 

@@ -20,6 +20,7 @@ from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.shape import NestShape
+from gathernest.lowering.schedule.steps import OwnerComputes, VectorizeLists
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 PROBLEMS = {
@@ -69,7 +70,7 @@ def test_those_of_a_gradient_have_other_parallel_loops():
     chosen = choose_gradient_schedule(nest, MACHINE).schedule
     found = list(candidates(nest, MACHINE, chosen, is_gradient=True))
     assert found[0] == chosen
-    assert {each.owners for each in found} >= {None, ("axis", 2), ("axis", 4)}
+    assert {each.get(OwnerComputes) for each in found} >= {None, OwnerComputes(2), OwnerComputes(4)}
 
 
 @pytest.mark.parametrize("sizes", [(0, 16, 10, 2), (10, 0, 10, 2), (10, 16, 0, 2), (10, 16, 10, 0)])
@@ -154,5 +155,5 @@ def test_single_elements_by_tuples_are_added_without_lists():
     with knobs.scope(num_threads=2, machine="zen4"):
         out, index, grad = ArraySpec((1000, 600), "f4"), ArraySpec((700_000, 2), "i8"), ArraySpec((700_000,), "f4")
         plan = make_plan(Problem.checked(GatherNd(), out, index, Bounds.ERROR, grad, gradient=Gradient(1.0)))
-    assert plan.schedule.list_lanes is None
+    assert plan.schedule.get(VectorizeLists) is None
     assert build_program(plan)

@@ -14,6 +14,7 @@ from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.lowering.schedule.steps import Prefetch, Step, StreamStores, VectorizeInner
 from gathernest.tools.bench.cases.case import gather_of
 from gathernest.tools.bench.cases.suite import SUITE
 
@@ -69,20 +70,20 @@ def test_choices_are_the_reviewed_ones(machine, plans, update_golden):
     assert text == file.read_text()
 
 
-def fields_of(field: str, plans: dict[str, dict[str, Plan]], case: str) -> dict[str, object]:
-    return {machine: getattr(plans[machine][case].schedule, field) for machine in MACHINES}
+def steps_of(kind: type[Step], plans: dict[str, dict[str, Plan]], case: str) -> dict[str, Step | None]:
+    return {machine: plans[machine][case].schedule.get(kind) for machine in MACHINES}
 
 
 def test_vectors_are_those_that_the_machine_moves_in_one_instruction(plans):
     """Rows of 256 B that L2 holds: 16 bytes on ARM, 64 on a Xeon; a Zen 4 splits 64 in two, and takes 32."""
-    lanes = fields_of("lanes", plans, "rows-256B-small-table")
+    lanes = steps_of(VectorizeInner, plans, "rows-256B-small-table")
     own = {"arm_server": 4, "xeon_shared_cache": 16}
-    assert lanes == {machine: own.get(machine, 8) for machine in MACHINES}
+    assert lanes == {machine: VectorizeInner(own.get(machine, 8)) for machine in MACHINES}
 
 
 def test_the_result_of_25_mb_is_stored_past_a_cache_that_is_smaller_or_not_ours(plans):
     """The 480 MB of a virtual Xeon are shared with strangers: 25 MB gain 5 to 10 % there. 64 cores have 256 MB."""
-    streams = fields_of("stream", plans, "rows-256B")
+    streams = steps_of(StreamStores, plans, "rows-256B")
     assert [machine for machine, stream in streams.items() if not stream] == ["two_sockets"]
     reason = plans["xeon_shared_cache"]["rows-256B"].reasons[-1]
     assert reason.startswith("but non-temporal stores of ")
@@ -92,7 +93,7 @@ def test_the_result_of_25_mb_is_stored_past_a_cache_that_is_smaller_or_not_ours(
 def test_what_fits_in_the_caches_of_a_core_is_neither_streamed_nor_prefetched(plans):
     for machine in MACHINES:
         schedule = plans[machine]["scalars-16KB-table"].schedule
-        assert (schedule.stream, schedule.prefetch) == (False, ())
+        assert (schedule.get(StreamStores), schedule.prefetches()) == (None, ())
 
 
 def test_elements_of_a_table_beyond_l2_are_prefetched_where_l2_is_small_or_l3_is_far(plans):
@@ -100,20 +101,20 @@ def test_elements_of_a_table_beyond_l2_are_prefetched_where_l2_is_small_or_l3_is
 
     A Zen 5 has enough loads of L3 under way by itself.
     """
-    prefetches = fields_of("prefetch", plans, "scalars-4MB-table")
+    prefetches = steps_of(Prefetch, plans, "scalars-4MB-table")
     assert [machine for machine, found in prefetches.items() if not found] == ["xeon_shared_cache", "zen5"]
 
 
 def test_elements_of_memory_are_prefetched_into_l1_where_that_is_as_fast_and_not_written_past_the_caches_there(plans):
     """On a Zen 5 they take 1.5 times as long beside non-temporal stores, and from L2 1.1 times as long as from L1."""
     schedules = {machine: plans[machine]["scalars-256MB-table"].schedule for machine in MACHINES}
-    near = {machine: found.prefetch[0].locality == 3 for machine, found in schedules.items()}
+    near = {machine: found.prefetches()[0].locality == 3 for machine, found in schedules.items()}
     assert [machine for machine, is_near in near.items() if is_near] == ["zen5"]
-    assert (schedules["zen4"].stream, schedules["zen5"].stream) == (True, False)
+    assert [bool(schedules[each].get(StreamStores)) for each in ("zen4", "zen5")] == [True, False]
 
 
 def test_lines_in_flight_and_the_latency_of_memory_bound_how_far_rows_are_prefetched(plans):
-    distances = {machine: plans[machine]["rows-64B"].schedule.prefetch[0].ahead for machine in MACHINES}
+    distances = {machine: plans[machine]["rows-64B"].schedule.prefetches()[0].ahead for machine in MACHINES}
     assert distances == {
         "arm_server": 128,
         "laptop": 64,

@@ -9,8 +9,9 @@ import pytest
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel, held
 from gathernest.lowering.schedule.predict import Terms, predict
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.shape import NestShape
+from gathernest.lowering.schedule.steps import ParallelizeLoops, Prefetch, StreamStores
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
@@ -36,18 +37,18 @@ def test_the_chosen_schedule_is_expected_to_beat_the_nest_as_it_stands():
 def test_each_pass_of_a_large_gather_is_expected_to_pay():
     machine = replace(MACHINE, memory_bytes_per_ns=200.0)
     whole = choose_schedule(LARGE, machine).schedule
-    for left_out in ({"prefetch": ()}, {"stream": False}, {"parallel": ()}):
-        assert predict_us(LARGE, replace(whole, **left_out), machine) > predict_us(LARGE, whole, machine)
+    for left_out in (Prefetch, StreamStores, ParallelizeLoops):
+        assert predict_us(LARGE, whole.without(left_out), machine) > predict_us(LARGE, whole, machine)
 
 
 def test_little_work_is_not_shared():
     small = nest(100, 50, 16)
-    shared = Schedule((("indices", 16),), parallel=("indices_o",))
+    shared = Schedule.parse("tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o}")
     assert predict_us(small, Schedule(), MACHINE) == predict_us(small, shared, MACHINE)
 
 
-def predicted(shape: NestShape, machine=MACHINE, **changes):
-    return predict(replace(choose_schedule(shape, machine).schedule, **changes), shape, machine)
+def predicted(shape: NestShape, machine=MACHINE):
+    return predict(choose_schedule(shape, machine).schedule, shape, machine)
 
 
 def test_a_cache_holds_all_that_fits_and_less_of_more():
@@ -104,7 +105,7 @@ def test_more_threads_than_tiles_are_idle():
     few = NestShape(
         (("indices", 4), ("inner", 10**7)), (), 4, (("axis", 4), ("inner", 10**7)), looked_up=frozenset({"indices"})
     )
-    whole = Schedule(parallel=("indices",), lanes=16)
+    whole = Schedule.parse("parallelize-loops{loops=indices},vectorize-inner{lanes=16}")
     times = [predict(whole, few, replace(MACHINE, threads=count)).lines for count in (4, 64)]
     assert times[0] == times[1]
 
@@ -117,12 +118,10 @@ def test_faster_machines_are_expected_to_be_faster():
 
 def nests_of_zero_sizes():
     """Yield (nest, schedule, is a gradient) of sizes of which one is 0, for a schedule with all kinds of steps."""
-    steps = Schedule(
-        (("indices", 16),),
-        parallel=("indices_o",),
-        lanes=8,
-        gather=True,
-        prefetch=(Prefetch("rows", "indices_i", 4, 2, 2), Prefetch("rows", "indices_i", 1, 2)),
+    steps = Schedule.parse(
+        "tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},gather-lanes,"
+        "prefetch{what=rows loop=indices_i ahead=4 lines=2 locality=2},"
+        "prefetch{what=rows loop=indices_i ahead=1 lines=2}"
     )
     by = frozenset({"indices", "bag"})
     for axis, count, inner, bag in ((0, 20, 8, 3), (9, 0, 8, 3), (9, 20, 0, 3), (9, 20, 8, 0)):
@@ -130,7 +129,7 @@ def nests_of_zero_sizes():
         rows, scalars = (("indices", count), ("inner", inner)), (("outer", axis), ("indices", count))
         bags = (("indices", count), ("bag", bag), ("inner", inner))
         for stream in (False, True):
-            schedule = replace(steps, stream=stream)
+            schedule = steps.put(StreamStores() if stream else None)
             yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule, False
             yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule, True
             yield NestShape(scalars, (), 4, (("outer", axis), ("axis", inner)), looked_up=by), schedule, False

@@ -1,80 +1,128 @@
 """Schedules as values and as text, and how one is chosen."""
 
-import dataclasses
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gathernest as gn
 from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import NAMES as NAMES_OF_PASSES
 from gathernest.lowering.registry import load_pass
-from gathernest.lowering.schedule.schedule import PREFETCHED, STEPS, Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import Schedule, shorter_schedules
+from gathernest.lowering.schedule.steps import (
+    REQUIRED,
+    STEPS,
+    Prefetch,
+    Step,
+    StreamStores,
+    TileLoops,
+    Unroll,
+    VectorizeInner,
+    print_pass,
+)
 
 NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "inner", "check_indices"])
 
 
-COUNTS = st.integers(1, 2**20)
-PREFETCHES = st.builds(
-    Prefetch, st.sampled_from(PREFETCHED), NAMES, COUNTS, st.integers(0, 64), st.integers(0, 3), st.none() | NAMES
-)
-SCHEDULES = st.builds(
-    Schedule,
-    st.lists(st.tuples(NAMES, COUNTS), max_size=3, unique_by=lambda tile: tile[0]),
-    st.lists(NAMES, max_size=4, unique=True),
-    st.lists(NAMES, max_size=3, unique=True),
-    owners=st.none() | st.tuples(NAMES, COUNTS),
-    specialize=st.none() | COUNTS,
-    hoist=st.none() | NAMES,
-    lanes=st.none() | COUNTS,
-    unroll=st.none() | st.tuples(NAMES, COUNTS),
-    prefetch=st.lists(PREFETCHES, max_size=3),
-    stream=st.booleans(),
-)
+def values_of(option) -> st.SearchStrategy:
+    """Return the values of an option: loops, words, or numbers in its range."""
+    kind = option.kind
+    least = option.least or 0
+    numbers = st.integers(least, option.most or 2**20)
+    if kind in (tuple[int, ...], tuple[str, ...]):
+        return st.lists(numbers if kind == tuple[int, ...] else NAMES, min_size=1, max_size=3).map(tuple)
+    if kind in (int, str, str | None):
+        return numbers if kind is int else NAMES if kind is str else st.none() | NAMES
+    return st.sampled_from(kind.__args__)
 
 
-@given(SCHEDULES)
-def test_schedule_reads_back_from_its_text(schedule):
-    assert Schedule.parse(str(schedule)) == schedule
+def steps_of(kind: type[Step]) -> st.SearchStrategy:
+    return st.builds(kind, **{name: values_of(option) for name, option in kind.options.items()})
 
 
-@given(SCHEDULES)
-def test_passes_of_a_schedule_stand_in_the_order_of_the_pipeline(schedule):
-    names = [step.name for step in parse_passes(str(schedule))] if str(schedule) else []
+STEPS_DRAWN = st.lists(st.sampled_from(list(STEPS.values())).flatmap(steps_of), max_size=6)
+
+
+@given(STEPS_DRAWN)
+def test_schedule_reads_back_from_its_text(drawn):
+    once = list({type(step): step for step in drawn if not step.repeats}.values())
+    schedule = Schedule().put(*once, *(step for step in drawn if step.repeats))
+    again = Schedule.parse(str(schedule))
+    assert (again, hash(again)) == (schedule, hash(schedule))
+    assert eval(repr(schedule), {"Schedule": Schedule}) == schedule
+    names = [step.name for step in parse_passes(str(schedule))] if schedule else []
     assert names == sorted(names, key=NAMES_OF_PASSES.index)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"specialize": 0}, "specialize of a schedule must be a whole number from 1, got 0"),
-        ({"specialize": True}, "specialize of a schedule must be a whole number from 1, got True"),
-        ({"lanes": -8}, "lanes of a schedule must be a whole number from 1, got -8"),
-        ({"lanes": 8.0}, "lanes of a schedule must be a whole number from 1, got 8.0"),
-        ({"lanes": np.array([8, 4])}, "lanes of a schedule must be a whole number from 1, got array([8, 4])"),
-        ({"hoist": ""}, "hoist of a schedule must be the name of a loop, got ''"),
-        ({"hoist": 3}, "hoist of a schedule must be the name of a loop, got 3"),
-        ({"unroll": ("inner", 0)}, "unroll of a schedule for inner must be a whole number from 1, got 0"),
-        ({"unroll": 4}, "unroll of a schedule must be pairs of a name and a whole number from 1, got [4]"),
-        ({"owners": ("axis", True)}, "owners of a schedule for axis must be a whole number from 1, got True"),
-        ({"prefetch": 16}, "prefetch of a schedule must be a Prefetch, or a sequence of them, got 16"),
-        ({"stream": 1}, "stream of a schedule must be True or False, got 1"),
-        ({"tiles": (("a", 1), ("a", 2))}, "tiles of a schedule names a loop twice: a, a"),
-        ({"order": "abc"}, "order of a schedule must be a sequence of names of loops, got 'abc'"),
-    ],
-)
-def test_wrong_field_says_what_is_wrong(fields, message):
-    with pytest.raises(ScheduleError) as raised:
-        Schedule(**fields)
-    assert str(raised.value).startswith(message)
+@given(STEPS_DRAWN)
+def test_the_pass_of_a_step_has_its_options(drawn):
+    for step in drawn:
+        (built,) = parse_passes(str(step))
+        assert isinstance(built, type(step))
+        assert {name: getattr(built, name) for name in step.options} == {n: getattr(step, n) for n in step.options}
 
 
-def test_numbers_of_numpy_are_plain_ones():
-    schedule = Schedule(lanes=np.int64(8), tiles={"indices": np.int32(4)})
-    assert schedule == Schedule(lanes=8, tiles={"indices": 4})
-    assert type(schedule.lanes) is int and str(schedule) == "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=8}"
+RANGES = [(kind, option) for kind in STEPS.values() for option in kind.options.values() if option.most is not None]
+
+
+@pytest.mark.parametrize(("kind", "option"), RANGES, ids=[f"{kind.name} {option.name}" for kind, option in RANGES])
+def test_a_number_out_of_range_is_rejected(kind, option):
+    asked = {each.name: "indices" for each in kind.options.values() if each.default is REQUIRED}
+    if "what" in asked:
+        asked["what"] = "rows"
+    for number in (option.least - 1, option.most + 1):
+        text = print_pass(kind.name, asked | {option.name: number})
+        wanted = f"expected a whole number of {option.least} to {option.most} for {option.name}, got '{number}'"
+        for read in (Schedule.parse, parse_passes):
+            with pytest.raises(ScheduleError, match=re.escape(wanted)):
+                read(text)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_docstring_of_a_pass_has_the_options_of_its_step(name):
+    text = " ".join((load_pass(name).__doc__ or "").split())
+    assert all(" ".join(option.described.split()) in text for option in STEPS[name].options.values())
+
+
+def test_a_schedule_is_made_of_steps():
+    for wrong in ("stream-stores", ["stream-stores"], [3]):
+        with pytest.raises(ScheduleError, match=r"^a Schedule is made of steps, got .*; Schedule.parse reads a text$"):
+            Schedule(wrong)
+    with pytest.raises(ScheduleError, match="a schedule must be a Schedule or its text, got 3"):
+        Schedule.parse(3)
+
+
+def test_a_step_is_an_immutable_value():
+    step = Prefetch("rows", "indices", locality=2)
+    assert step == Prefetch("rows", "indices", 16, 1, 2) != Prefetch("rows", "indices")
+    assert step.replace(ahead=4) == Prefetch("rows", "indices", 4, locality=2)
+    with pytest.raises(AttributeError, match="a step is immutable"):
+        step.ahead = 4  # type: ignore[misc]
+    for wrong in (lambda: Unroll("inner"), lambda: Unroll("inner", 4, 5), lambda: Unroll("inner", 4, by=5)):
+        with pytest.raises(TypeError, match=r"^unroll takes loop, factor, got "):
+            wrong()
+
+
+def test_steps_are_put_at_their_places_and_left_out():
+    schedule = Schedule().put(VectorizeInner(8), None, TileLoops(("indices",), (4,)))
+    assert str(schedule) == "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=8}"
+    assert (schedule.tiles, schedule.lanes, schedule.parallel, schedule.order) == ((("indices", 4),), 8, (), ())
+    assert schedule.put(VectorizeInner(4)).lanes == 4
+    assert schedule.without(TileLoops, VectorizeInner) == Schedule()
+    both = Schedule.parse(
+        "prefetch{what=rows loop=a ahead=2 locality=2},prefetch{what=rows loop=a ahead=1 locality=3},stream-stores"
+    )
+    assert list(shorter_schedules(both)) == [",".join(map(str, both[:2])), "stream-stores"]
+
+
+def test_numbers_of_numpy_are_plain_ones_in_a_script():
+    script = gn.schedule("gather", "40x8xf32", "20xi64")
+    script.tile("indices", np.int32(4))
+    assert script.schedule == Schedule((TileLoops(("indices",), (4,)),))
 
 
 def test_empty_schedule_is_empty_text():
@@ -89,36 +137,38 @@ def test_empty_schedule_is_empty_text():
             "tile-loop{loops=a sizes=1}",
             f"'tile-loop' is not a pass of a schedule; use {', '.join(STEPS)}; did you mean 'tile-loops'?",
         ),
-        ("tile-loops{loops=a}", "tile-loops in a schedule takes loops and sizes"),
-        ("tile-loops{loops=a,b sizes=1}", "tiles of a schedule for b must be a whole number from 1, got None"),
-        ("tile-loops{loops=a sizes=0}", "tiles of a schedule for a must be a whole number from 1, got 0"),
-        ("tile-loops{loops=a loops=b sizes=3}", "a schedule has each option of a pass once, with a value"),
-        ("tile-loops{loops sizes}", "a schedule has each option of a pass once, with a value"),
-        ("specialize-inner{bytes=0}", "specialize of a schedule must be a whole number from 1, got 0"),
-        ("vectorize-inner{lanes=x}", "lanes of a schedule must be a whole number from 1, got 'x'"),
-        ("vectorize-inner{lanes=4,8}", "lanes of a schedule must be a whole number from 1, got (4, 8)"),
-        ("vectorize-inner{lane=8}", "vectorize-inner in a schedule takes lanes"),
-        ("hoist-indices{before=3}", "hoist of a schedule must be the name of a loop, got 3"),
-        ("unroll{loop=a}", "unroll in a schedule takes loop and factor"),
-        ("owner-computes{owners=0 axis=axis}", "owners of a schedule for axis must be a whole number from 1, got 0"),
+        ("tile-loops{loops=a}", 'pass tile-loops: requires argument "sizes"'),
+        ("tile-loops{loops=a sizes=0}", "pass tile-loops: expected whole numbers from 1 for sizes, got '0'"),
+        ("tile-loops{loops=a loops=b sizes=3}", "a schedule has each option of a pass once"),
+        ("tile-loops{loops sizes}", "pass tile-loops: expected words with commas between for loops, got 'loops'"),
+        ("specialize-inner{bytes=0}", "pass specialize-inner: expected a whole number from 1 for bytes, got '0'"),
+        ("vectorize-inner{lanes=x}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes=x'"),
+        ("vectorize-inner{lanes=4,8}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes=4,8'"),
+        ("vectorize-inner{lane=8}", "pass vectorize-inner has no option 'lane'; it takes lanes; did you mean 'lanes'?"),
+        ("hoist-indices{before=3}", "pass hoist-indices: expected a word for before, got 'before=3'"),
+        ("unroll{loop=a}", 'pass unroll: requires argument "factor"'),
+        ("unroll{loop=a factor=65}", "pass unroll: expected a whole number of 2 to 64 for factor, got '65'"),
+        ("owner-computes{owners=0}", "pass owner-computes: expected a whole number of 1 to 65536 for owners, got '0'"),
         (
-            "prefetch{what=rows loop=a}",
-            "prefetch in a schedule takes what and loop and ahead and lines and locality and separate",
+            "prefetch{what=row loop=a}",
+            "pass prefetch: expected rows or slices or tile for what, got 'row'; did you mean 'rows'?",
         ),
-        ("prefetch{what=row loop=a ahead=1 locality=2}", "a Prefetch is of rows, slices, tile, got 'row'"),
-        ("prefetch{what=rows loop=a ahead=0 locality=0}", "ahead of a Prefetch must be a whole number from 1, got 0"),
         (
-            "prefetch{what=rows loop=a ahead=1 locality=-1}",
-            "locality of a Prefetch must be a whole number from 0, got -1",
+            "prefetch{what=rows loop=a ahead=0}",
+            "pass prefetch: expected a whole number of 1 to 4096 for ahead, got '0'",
         ),
-        ("stream-stores{lanes=8}", "stream-stores in a schedule takes no options"),
-        ("tile-loops", "tile-loops in a schedule takes loops and sizes"),
+        (
+            "prefetch{what=rows loop=a locality=-1}",
+            "pass prefetch: expected a whole number of 0 to 3 for locality, got '-1'",
+        ),
+        ("stream-stores{lanes=8}", "pass stream-stores has no option 'lanes'; it takes none"),
     ],
 )
 def test_wrong_text_says_what_is_wrong(text, message):
-    with pytest.raises(ScheduleError) as raised:
-        Schedule.parse(text)
-    assert str(raised.value) == f"{message}, in {text!r}"
+    for read in (Schedule.parse, lambda text: gn.compile("gather", "9x4xf32", "3xi64", schedule=text)):
+        with pytest.raises(ScheduleError) as raised:
+            read(text)
+        assert str(raised.value) == f"{message}, in {text!r}"
 
 
 @pytest.mark.parametrize(
@@ -149,13 +199,7 @@ def test_text_that_does_not_parse_says_so(text):
 
 def test_spaces_between_passes_and_within_braces_are_skipped():
     parsed = Schedule.parse(" tile-loops{ loops=a , b  sizes=1,2 } ,\n stream-stores\n")
-    assert parsed == Schedule((("a", 1), ("b", 2)), stream=True)
-
-
-def test_every_pass_of_a_schedule_takes_the_options_that_it_is_given():
-    for name, step in STEPS.items():
-        options = {field.name for field in dataclasses.fields(load_pass(name))} - {"name"}
-        assert load_pass(name).required_fields() <= set(step.options) <= options
+    assert parsed == Schedule((TileLoops(("a", "b"), (1, 2)), StreamStores()))
 
 
 @pytest.mark.parametrize(

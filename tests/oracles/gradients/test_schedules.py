@@ -17,7 +17,8 @@ from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
+from gathernest.lowering.schedule import steps
+from gathernest.lowering.schedule.schedule import Schedule
 
 from ...selection import example_ratio, examples
 from ..cases import EXACT
@@ -132,8 +133,20 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 
 # The passes whose stages depend on the schedule; those before it are the same as in `test_sums.py`.
-SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums", "canonicalize", "cse")
-FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact")
+SCHEDULED = (
+    *steps.STEPS,
+    "hoist-invariants",
+    "lower-nest-to-loops",
+    "fold-constants",
+    "promote-sums",
+    "canonicalize",
+    "cse",
+)
+OF_SORTED = ("group-indices", "parallelize-sort", "promoted", "stream-stores", "parallelize-loops")
+OF_ROWS = (
+    *("specialize-inner", "owner-computes", "vectorize-inner", "stream-stores", "tile-loops", "parallelize-loops"),
+    *("prefetch", "fuse-into-owners", "compact-indices"),
+)
 
 
 def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
@@ -148,27 +161,37 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         tiles["clear_axis"] = draw(st.sampled_from([1, 2, 5, positions]))
     around = [] if owners is None else ["owners"]
     clear = [["clear_axis_o" if "clear_axis" in tiles else "clear_axis"], []][draw(st.integers(0, 1))]
-    return Schedule(
-        tiles=tuple(tiles.items()),
-        order=() if piece is None else (*around, "inner_o", "indices", "inner_i"),
-        parallel=(*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear),
-        owners=None if owners is None else ("axis", owners),
-        owner_block=draw(st.sampled_from([None, 1, 2])) if owners in (1, 2) else None,
-        fuse_owned=draw(st.sampled_from([True, False, True])) and owners is not None,
-        compact="indices_i" if is_listed else None,
-        specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
-        lanes=draw(st.sampled_from([16 // width_bytes, 64 // width_bytes, 2, None])),
-        prefetch=draw(
-            st.sampled_from([(), (), (Prefetch("rows", counting, 3, 2),), (Prefetch("rows", counting, 1, 5, 2),)])
-        )
-        + draw_slices(draw, counting),
-        stream=draw(st.sampled_from([True, True, False])),
+    parallel = (*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear)
+    block = draw(st.sampled_from([None, 1, 2])) if owners in (1, 2) else None
+    rows = [None, None, steps.Prefetch("rows", counting, 3, 2), steps.Prefetch("rows", counting, 1, 5, 2)]
+    return Schedule().put(
+        tiled(tiles),
+        None if piece is None else steps.InterchangeLoops((*around, "inner_o", "indices", "inner_i")),
+        steps.ParallelizeLoops(parallel) if parallel else None,
+        None if owners is None else steps.OwnerComputes(owners),
+        None if block is None else steps.InterleaveOwners(block),
+        steps.FuseIntoOwners() if draw(st.sampled_from([True, False, True])) and owners is not None else None,
+        steps.CompactIndices("indices_i") if is_listed else None,
+        draw(st.sampled_from([steps.SpecializeInner(row * width_bytes), None])),
+        draw_lanes(draw, 16 // width_bytes, 64 // width_bytes, 2, None),
+        draw(st.sampled_from(rows)),
+        draw_slices(draw, counting),
+        draw(st.sampled_from([steps.StreamStores(), steps.StreamStores(), None])),
     )
 
 
-def draw_slices(draw, loop: str) -> tuple[Prefetch, ...]:
+def tiled(tiles: dict[str, int]) -> steps.TileLoops | None:
+    return steps.TileLoops(tuple(tiles), tuple(tiles.values())) if tiles else None
+
+
+def draw_lanes(draw, *counts: int | None) -> steps.VectorizeInner | None:
+    count = draw(st.sampled_from(counts))
+    return None if count is None else steps.VectorizeInner(count)
+
+
+def draw_slices(draw, loop: str) -> steps.Prefetch | None:
     ahead, separate = draw(st.sampled_from([None, 1, 3])), draw(st.sampled_from([None, None, loop]))
-    return () if ahead is None else (Prefetch("slices", loop, ahead, locality=2, separate=separate),)
+    return None if ahead is None else steps.Prefetch("slices", loop, ahead, locality=2, separate=separate)
 
 
 def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
@@ -177,32 +200,34 @@ def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> S
     tile = draw(st.sampled_from([None, 1, 2, positions]))
     tiles = {"axis": tile, "inner": piece}
     axis = ["axis"] if tile is None else ["axis_o", "axis_i"]
-    return Schedule(
-        tiles=tuple((name, size) for name, size in tiles.items() if size is not None),
-        order=() if piece is None else (*axis, "inner_o", "bag", "inner_i"),
-        parallel=draw(st.sampled_from([axis[:1], [], axis[:1]])),
-        grouped="indices",
-        sort_parts=draw(st.sampled_from([None, 2, 3, 5, 16])),
-        prefetch=draw_slices(draw, "bag"),
-        specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
-        lanes=draw(st.sampled_from([16 // width_bytes, 2, None])),
-        stream=draw(st.booleans()),
+    parts = draw(st.sampled_from([None, 2, 3, 5, 16]))
+    return Schedule().put(
+        tiled({name: size for name, size in tiles.items() if size is not None}),
+        None if piece is None else steps.InterchangeLoops((*axis, "inner_o", "bag", "inner_i")),
+        draw(st.sampled_from([steps.ParallelizeLoops((axis[0],)), None])),
+        steps.GroupIndices("indices"),
+        None if parts is None else steps.ParallelizeSort(parts),
+        draw_slices(draw, "bag"),
+        draw(st.sampled_from([steps.SpecializeInner(row * width_bytes), None])),
+        draw_lanes(draw, 16 // width_bytes, 2, None),
+        draw(st.sampled_from([steps.StreamStores(), None])),
     )
 
 
 def draw_element_schedule(draw) -> Schedule:
     """Return a legal schedule of owners that list single elements."""
     lanes, factor, ahead = (draw(st.sampled_from([None, *values])) for values in ((2, 4, 8), (2, 3), (1, 5)))
-    return Schedule(
-        tiles=(("indices", draw(st.sampled_from([3, 8, 20]))),),
-        parallel=draw(st.sampled_from([("owners",), ()])),
-        owners=("axis", draw(st.sampled_from([1, 2, 4]))),
-        owner_block=draw(st.sampled_from([None, 1, 2, 8])),
-        fuse_owned=draw(st.booleans()),
-        compact="indices_i",
-        list_lanes=lanes,
-        unroll=None if factor is None else ("indices_i", factor),
-        prefetch=() if ahead is None else (Prefetch("tile", "indices_i", ahead, locality=2),),
+    block = draw(st.sampled_from([None, 1, 2, 8]))
+    return Schedule().put(
+        tiled({"indices": draw(st.sampled_from([3, 8, 20]))}),
+        draw(st.sampled_from([steps.ParallelizeLoops(("owners",)), None])),
+        steps.OwnerComputes(draw(st.sampled_from([1, 2, 4]))),
+        None if block is None else steps.InterleaveOwners(block),
+        draw(st.sampled_from([steps.FuseIntoOwners(), None])),
+        steps.CompactIndices("indices_i"),
+        None if lanes is None else steps.VectorizeLists(lanes),
+        None if factor is None else steps.Unroll("indices_i", factor),
+        None if ahead is None else steps.Prefetch("tile", "indices_i", ahead, locality=2),
     )
 
 
@@ -239,8 +264,8 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
 @pytest.mark.parametrize(
     ("draw_schedule", "count", "counts", "fields"),
     [
-        (draw_row_schedule, 40, (3, 2, 4, 5, 1, 0), (*FIELDS, "slices", "separate")),
-        (draw_grouped_schedule, 16, (2, 3, 4, 5), ("grouped", "sort_parts", "promoted", "stream", "parallel")),
+        (draw_row_schedule, 40, (3, 2, 4, 5, 1, 0), (*OF_ROWS, "slices", "separate")),
+        (draw_grouped_schedule, 16, (2, 3, 4, 5), OF_SORTED),
     ],
     ids=["rows", "sorted"],
 )
@@ -291,9 +316,9 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
         run_gradient(Gather(), grad, indices, out.shape, Bounds(bounds), 1.0, out, schedule=schedule)
         assert agree(out, wanted), schedule
         assert set(memory[:start]) | set(memory[start + out.nbytes :]) == {7}
-        for name in ("grouped", "sort_parts", *FIELDS):
-            reached[name] += bool(getattr(schedule, name))
-        for prefetch in schedule.prefetch:
+        reached.update(step.name for step in schedule if not isinstance(step, steps.Prefetch))
+        reached["prefetch"] += bool(schedule.prefetches())
+        for prefetch in schedule.prefetches():
             reached[prefetch.what] += 1
             reached["separate"] += prefetch.separate is not None
         reached["promoted"] += any(stage.pass_name == "promote-sums" for stage, _ in stages)

@@ -159,7 +159,7 @@ def gather_case(
     return Case(name, wanted, array, index_values, Bounds(bounds), out=out, **rest)
 
 
-PARALLEL = str(gn.Schedule(tiles=(("indices", 4),), parallel=("outer", "indices_o")))
+PARALLEL = str(gn.Schedule.parse("tile-loops{loops=indices sizes=4},parallelize-loops{loops=outer,indices_o}"))
 INDEX_DTYPES = ("i8", "ui8", "i32", "ui32", "i64", "ui64")
 LAYOUTS = {
     "transposed": ("transposed", "plain", "plain"),

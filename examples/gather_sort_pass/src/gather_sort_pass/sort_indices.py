@@ -1,7 +1,7 @@
 """The pass `sort-indices`: follow the indices of a tile in the order of the pages that they point to."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -16,6 +16,7 @@ from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.nest.queries import functions, loops
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.search.space import Space
+from gathernest.lowering.schedule.steps import HoistIndices, OtherStep, Prefetch
 
 INDEX = IndexType()
 
@@ -59,9 +60,9 @@ class SortIndices(ModulePass):
     @staticmethod
     def candidates(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         """Offer the tuner the schedules that stage indices, with the pass."""
-        if schedule.hoist is not None and not schedule.passes and not space.is_gradient:
+        if schedule.get(HoistIndices) and not schedule.get(OtherStep) and not space.is_gradient:
             for pages in (64, 512):
-                yield replace(schedule, prefetch=(), passes=(f"sort-indices{{pages={pages}}}",))
+                yield schedule.without(Prefetch).put(OtherStep("sort-indices", {"pages": (pages,)}))
 
 
 def _staged(loop: LoopOp) -> Iterator[tuple[LoopOp, SSAValue]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.lowering.schedule.schedule import Prefetch
+from gathernest.lowering.schedule.steps import Prefetch
 
 DATA, INDICES = "4x30x24xf32", "20xi64"
 
@@ -56,7 +56,7 @@ def test_steps_of_listed_elements_are_those_of_a_schedule():
     script.parallel("owners").list_indices("indices_i").vectorize_lists(4)
     script.unroll("indices_i", 8)
     script.prefetch("indices_i", ahead=2, locality=2, what="tile")
-    assert script.schedule.prefetch == (Prefetch("tile", "indices_i", 2, locality=2),)
+    assert script.schedule.prefetches() == (Prefetch("tile", "indices_i", 2, locality=2),)
     again = gn.schedule("gather_grad", "9xf32", "20xi64").apply(script.schedule)
     assert (again.ir, again.calls) == (script.ir, script.calls)
     assert script.calls[-1] == 'prefetch("indices_i", ahead=2, locality=2, what="tile")'
@@ -101,14 +101,14 @@ def test_a_handle_belongs_to_one_schedule(script):
 TILE_BEFORE = "tile a loop before it is vectorized or unrolled"
 REASONS = {
     'loop("indces")': "the nest has no loop 'indces': it has outer, indices, inner; did you mean 'indices'?",
-    'tile("indices", 0)': "expected a whole number of iterations from 1, got 0",
-    'tile("indices", "8")': "expected a whole number of iterations from 1, got '8'",
+    'tile("indices", 0)': "expected whole numbers from 1 for sizes, got '0'",
+    'tile("indices", "8")': "expected whole numbers with commas between for sizes, got 'sizes=8'",
     "parallel()": "name at least one loop; the nest has outer, indices, inner",
     "interchange()": "name at least one loop; the nest has outer, indices, inner",
-    'unroll("inner", 0)': "unroll for inner must be a whole number from 1, got 0",
-    'apply("tile-loops")': 'pass tile-loops: requires argument "loops"',
-    'interchange("inner", "inner")': "interchange names a loop twice: inner, inner",
-    'prefetch("indices", ahead=0)': "ahead of a Prefetch must be a whole number from 1, got 0",
+    'unroll("inner", 0)': "expected a whole number of 2 to 64 for factor, got '0'",
+    'apply("tile-loops")': 'requires argument "loops"',
+    'interchange("inner", "inner")': "expected every loop of the nest once (inner), got inner, inner",
+    'prefetch("indices", ahead=0)': "expected a whole number of 1 to 4096 for ahead, got '0'",
     "stream()": "expected vector stores",
     "specialize(5)": "rows have 96 bytes, got 5",
     'group_indices("indices")': "expected indices to be the loop over the indices of a gradient",
@@ -175,7 +175,7 @@ def test_steps_in_text_are_all_applied_or_none(script):
 def test_passes_that_are_no_step_of_a_schedule_are_steps_by_their_names(script):
     script.tile("indices", 8)
     script.apply("cse,prefetch{what=rows loop=indices_i}")
-    assert script.calls[1:] == ('apply("cse")', 'apply("prefetch{what=rows loop=indices_i}")')
+    assert script.calls[1:] == ('apply("cse")', 'prefetch("indices_i", ahead=16, locality=3)')
     known: dict = {}
     exec(script.trace, known)
     assert known["s"].ir == script.ir
@@ -186,7 +186,9 @@ def test_passes_that_are_no_step_of_a_schedule_are_steps_by_their_names(script):
 
 
 def test_a_frozen_schedule_is_applied_and_given_back(script):
-    frozen = gn.Schedule(tiles=(("indices", 8), ("inner", 4)), parallel=("outer",), lanes=2)
+    frozen = gn.Schedule.parse(
+        "tile-loops{loops=indices,inner sizes=8,4},parallelize-loops{loops=outer},vectorize-inner{lanes=2}"
+    )
     assert script.apply(frozen).schedule == frozen
     assert script.compile().schedule == frozen
 

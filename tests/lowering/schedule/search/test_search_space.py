@@ -14,10 +14,18 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.pipeline import run_passes
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.search.search_space import GENERATORS, Predict, best_predicted, search
 from gathernest.lowering.schedule.search.space import Space
 from gathernest.lowering.schedule.shape import NestShape
+from gathernest.lowering.schedule.steps import (
+    GroupIndices,
+    HoistIndices,
+    OwnerComputes,
+    TileLoops,
+    Unroll,
+    VectorizeInner,
+)
 
 ROWS = NestShape((("batch", 1), ("outer", 1), ("indices", 100_000), ("inner", 64)), (("indices", 100_000),), 4)
 MIDDLE = NestShape((("batch", 1), ("outer", 64), ("indices", 5000), ("inner", 32)), (), 4)
@@ -51,25 +59,16 @@ def search_space(space: Space, predict: Predict | None = None, most: int = 24) -
     return seen if predict is None else kept[0]
 
 
-LISTED = Schedule(
-    (("indices", 2048),),
-    parallel=("owners",),
-    owners=("axis", 2),
-    owner_block=4096,
-    fuse_owned=True,
-    compact="indices_i",
-    list_lanes=8,
-    unroll=("indices_i", 8),
-    prefetch=(Prefetch("tile", "indices_i", 2, locality=2),),
+LISTED = Schedule.parse(
+    "owner-computes{owners=2 axis=axis},interleave-owners{block=4096},fuse-into-owners,"
+    "tile-loops{loops=indices sizes=2048},parallelize-loops{loops=owners},"
+    "compact-indices{loop=indices_i},vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},"
+    "prefetch{what=tile loop=indices_i ahead=2 locality=2}"
 )
-SLICES = Prefetch("slices", "indices_i", 2, locality=2)
-EVERYTHING = Schedule(
-    lanes=8,
-    specialize=256,
-    hoist="indices",
-    prefetch=(Prefetch("rows", "indices"),),
-    stream=True,
-    unroll=("indices", 4),
+EVERYTHING = Schedule.parse(
+    "specialize-inner{bytes=256},hoist-indices{before=indices},vectorize-inner{lanes=8},"
+    "unroll{loop=indices factor=4},prefetch{what=rows loop=indices ahead=16 locality=3},"
+    "stream-stores"
 )
 
 
@@ -82,7 +81,7 @@ SPACES = {
     "rows": space_of(ROWS),
     "rows of one byte": space_of(replace(ROWS, width_bytes=1)),
     "rows with every pass": space_of(ROWS, EVERYTHING),
-    "rows in vectors": space_of(ROWS, replace(default_of(ROWS), lanes=8)),
+    "rows in vectors": space_of(ROWS, default_of(ROWS).put(VectorizeInner(8))),
     "rows of nine elements": space_of(NestShape((("indices", 1000), ("inner", 9)), (), 4)),
     "rows of 4 KB": space_of(NestShape((("indices", 1000), ("inner", 1000)), (), 4)),
     "rows of 4 MB": space_of(NestShape((("indices", 3), ("inner", 2**20)), (), 4)),
@@ -90,7 +89,10 @@ SPACES = {
     "last": space_of(LAST),
     "last with tiles": space_of(
         LAST,
-        Schedule((("outer", 16), ("indices", 256)), ("outer_o", "indices_o", "outer_i", "indices_i"), ("outer_o",)),
+        Schedule.parse(
+            "tile-loops{loops=outer,indices sizes=16,256},"
+            "interchange-loops{order=outer_o,indices_o,outer_i,indices_i},parallelize-loops{loops=outer_o}"
+        ),
     ),
     "gradient of short rows": gradient(10**6, 8),
     "gradient of rows": gradient(10**4, 64),
@@ -98,7 +100,12 @@ SPACES = {
     "gradient of pieces": gradient(10**4, 320),
     "gradient of lists": gradient(10**5, 1, LISTED),
     "gradient of lists of rows": gradient(
-        10**4, 1024, Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", prefetch=(SLICES,))
+        10**4,
+        1024,
+        Schedule.parse(
+            "owner-computes{owners=8 axis=axis},tile-loops{loops=indices sizes=4096},"
+            "compact-indices{loop=indices_i},prefetch{what=slices loop=indices_i ahead=2 locality=2}"
+        ),
     ),
 }
 
@@ -116,10 +123,12 @@ def test_what_each_generator_proposes_is_what_was_reviewed(golden):
 def test_a_search_of_a_gradient_keeps_the_order_of_its_indices():
     found = search_space(gradient(10**6, 8))
     assert all("indices" not in schedule.parallel for schedule in found)
-    assert all((schedule.lanes is None or schedule.grouped) and not schedule.prefetches("rows") for schedule in found)
+    assert all(
+        (schedule.lanes is None or schedule.get(GroupIndices)) and not schedule.prefetches("rows") for schedule in found
+    )
     bags = NestShape((("indices", 10**6), ("bag", 4), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
     found = search_space(space_of(bags, Schedule(), threads=2, is_gradient=True))
-    assert not any(schedule.owners or schedule.grouped for schedule in found)
+    assert not any(schedule.get(OwnerComputes) or schedule.get(GroupIndices) for schedule in found)
 
 
 def test_a_search_begins_with_the_default_and_gives_nothing_twice():
@@ -127,7 +136,7 @@ def test_a_search_begins_with_the_default_and_gives_nothing_twice():
         space = space_of(nest)
         found = search_space(space, lambda schedule: 1.0, 40)
         assert found[0] == space.default
-        keys = [replace(schedule, tiles=tuple(sorted(schedule.tiles))) for schedule in found]
+        keys = [(schedule.without(TileLoops), tuple(sorted(schedule.tiles))) for schedule in found]
         assert len(set(keys)) == len(keys) == 40
 
 
@@ -204,11 +213,11 @@ def test_the_schedules_of_a_search_are_legal_or_rejected(name):
                 module.verify()
                 running.append(schedule)
             except ScheduleError:
-                assert schedule.hoist or schedule.prefetch or schedule.unroll or schedule.lanes
+                assert schedule.prefetches() or any(map(schedule.get, (HoistIndices, Unroll, VectorizeInner)))
         legal.extend(running[1:])
         return [plan.schedule, *running[-1:]]
 
     search(Space(plan.layout.nest, plan.schedule, 2, problem.gradient is not None), keep)
     assert len(set(legal)) > 3
     if problem.gradient is None:
-        assert any(schedule.prefetch for schedule in legal)
+        assert any(schedule.prefetches() for schedule in legal)

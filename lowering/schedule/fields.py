@@ -1,0 +1,66 @@
+"""Schedules by short names of their steps, for the modules that propose them. Plain Python."""
+
+from typing import Any
+
+from . import steps
+from .schedule import NO_SCHEDULE, Schedule
+
+FIELDS: dict[str, type[steps.Step]] = {
+    "specialize": steps.SpecializeInner,
+    "grouped": steps.GroupIndices,
+    "sort_parts": steps.ParallelizeSort,
+    "owners": steps.OwnerComputes,
+    "owner_block": steps.InterleaveOwners,
+    "fuse_owned": steps.FuseIntoOwners,
+    "tiles": steps.TileLoops,
+    "order": steps.InterchangeLoops,
+    "parallel": steps.ParallelizeLoops,
+    "compact": steps.CompactIndices,
+    "list_lanes": steps.VectorizeLists,
+    "hoist": steps.HoistIndices,
+    "lanes": steps.VectorizeInner,
+    "gather": steps.GatherLanes,
+    "unroll": steps.Unroll,
+    "prefetch": steps.Prefetch,
+    "stream": steps.StreamStores,
+}
+
+
+def make(tiles: Any = (), order: Any = (), parallel: Any = (), owners: Any = None, **fields: Any) -> Schedule:
+    """Return the schedule that has these values."""
+    return change(NO_SCHEDULE, tiles=tiles, order=order, parallel=parallel, owners=owners, **fields)
+
+
+def change(schedule: Schedule, **fields: Any) -> Schedule:
+    """Return a schedule with other values for some names; a step goes where its value is None, False or empty."""
+    kept = schedule.without(*(FIELDS[name] for name in fields))
+    return kept.put(*(step for name, value in fields.items() for step in _steps(name, value)))
+
+
+def value(schedule: Schedule, name: str) -> Any:
+    """Return the value that a schedule has for a name, in the form that `change` takes."""
+    if name in ("tiles", "order", "parallel"):
+        return getattr(schedule, name)
+    if name == "prefetch":
+        return schedule.prefetches()
+    step = schedule.get(FIELDS[name])
+    if name in ("fuse_owned", "gather", "stream"):
+        return step is not None
+    if name == "owners" and isinstance(step, steps.OwnerComputes):
+        return step.axis, step.owners
+    values = () if step is None else tuple(step.given.values())
+    return None if not values else values[0] if len(values) == 1 else values
+
+
+def _steps(name: str, value: Any) -> tuple[steps.Step, ...]:
+    if value is None or value is False or value == ():
+        return ()
+    if name == "prefetch":
+        return value
+    if name == "tiles":
+        return (steps.TileLoops(tuple(loop for loop, _ in value), tuple(size for _, size in value)),)
+    if name == "owners":
+        return (steps.OwnerComputes(value[1], value[0]),)
+    if name == "unroll":
+        return (steps.Unroll(*value),)
+    return (FIELDS[name](*(() if value is True else (value,))),)
