@@ -17,6 +17,7 @@ from gathernest.interop.models.model import has_same_bytes, load
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx.numpy_helper")
 from .corpus import hand_made, write  # noqa: E402
+from .cutting import check_gathers  # noqa: E402
 
 # The largest difference of a cut model, relative to the largest element, where runtimes round to bfloat16.
 MAX_DIFFERENCE = 0.05
@@ -83,6 +84,13 @@ def check_cut(model, inputs, wanted):
 def test_model_by_hand(name):
     model = hand_made.make(name)
     check(model, [hand_made.inputs_of(model, batch) for batch in (1, 5)], calls=3)
+
+
+@pytest.mark.parametrize("name", sorted({*hand_made.MODELS} - {"table_is_output", "unused"}))
+def test_each_gather_of_a_model_by_hand_runs_here(name, runtime):
+    """A model that has a constant as an output is not cut, and a gather that nothing reads does not run."""
+    model = hand_made.make(name)
+    check_gathers(model, hand_made.inputs_of(model, 5), hand_made.KINDS.get(name, ["Gather"]))
 
 
 @pytest.mark.thorough

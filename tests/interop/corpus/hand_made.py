@@ -29,6 +29,22 @@ TABLES = {
 }
 
 MODELS = {
+    "columns_of_rows": "(int64[batch, 3] ids) => (float[60, batch, 3] y) "
+    "{ places = Mod (ids, eight) y = Gather <axis = 1> (table, places) }",
+    "computed_table": "(float[60, 8] x, int64[batch, 3] ids) => (float[batch, 3, 8] y) "
+    "{ wide = MatMul (table, square) sums = Add (wide, x) y = Gather (sums, ids) }",
+    "cast_input": "(float16[60, 8] x, int64[batch, 3] ids) => (float[batch, 3, 8] y) "
+    "{ wide = Cast <to = 1> (x) y = Gather (wide, ids) }",
+    "cast_tuples": "(int64[batch, 1] ids) => (float[batch, 8] y) "
+    "{ wide = Cast <to = 1> (half) y = GatherND (wide, ids) }",
+    "dequantised_elements": "(int64[60, k] picks) => (float[60, k] y) { wide = DequantizeLinear (bytes, scale, point) "
+    "places = Mod (picks, eight) y = GatherElements <axis = 1> (wide, places) }",
+    "dequantised_and_scaled": "(int64[batch, 3] ids) => (float[batch, 3, 8] y) "
+    "{ wide = DequantizeLinear <axis = 1> (bytes, columns) more = Mul (wide, scale) y = Gather (more, ids) }",
+    "rows_left_out": "(int64[batch, 6] ids, bool[batch, 6, 1] mask) => (float[batch, 8] y) "
+    "{ rows = Gather (table, ids) some = Where (mask, nought, rows) y = ReduceMean <keepdims = 0> (some, axes) }",
+    "names_of_a_cut": "(int64[batch, 3] ids) => (float[batch, 3, 8] y, float[batch, 3, 8] z) "
+    "{ wide = DequantizeLinear <axis = 0> (bytes, scales, points) y = Gather (wide, ids) z = Neg (y) }",
     "strings": "(int64[batch, 3] ids) => (string[batch, 3] y) { y = Gather (words, ids) }",
     "string_input": "(string[n] names, int64[batch, 3] ids) => (string[batch, 3] y) { y = Gather (names, ids) }",
     "output_twice": "(int64[batch, 3] ids) => (float[batch, 3, 8] y, float[batch, 3, 8]y) { y = Gather (table, ids) }",
@@ -98,6 +114,29 @@ MODELS = {
     "no_gather": "(float[batch, 8] x) => (float[batch, 8] y) { y = Relu (x) }",
     "scalar_index": "(int64 id) => (float[8] y) { y = Gather (table, id) }",
 }
+# The gathers that can run here, by what `ModelGather.kind` says of them; other models have one plain Gather.
+KINDS = {
+    "dequantised_table": ["Gather before DequantizeLinear"],
+    "dequantised_by_row": ["Gather before DequantizeLinear"],
+    "dequantised_by_column": ["Gather before DequantizeLinear"],
+    "dequantised_elements": ["GatherElements before DequantizeLinear"],
+    "dequantised_and_scaled": ["Gather before DequantizeLinear Mul"],
+    "names_of_a_cut": ["Gather before DequantizeLinear"],
+    "cast_table": ["Gather before Cast", "Gather"],
+    "cast_input": ["Gather before Cast"],
+    "cast_tuples": ["GatherND before Cast"],
+    "double_table": ["ReduceSum of Gather"],
+    "scaled_table": ["Gather before Mul Add"],
+    "weighted_sum": ["ReduceSum of Gather"],
+    "mean_kept": ["ReduceMean of Gather"],
+    "rows_left_out": ["ReduceMean of Gather"],
+    "gather_nd": ["GatherND"],
+    "gather_elements": ["GatherElements"],
+    **{name: ["Gather"] * 2 for name in ("one_name_two_sizes", "gather_of_gather", "unused")},
+    **{name: [] for name in ("scalar_index", "strings", "string_input", "no_gather")},
+    **{name: [] for name in ("if_bodies", "loop_body", "scan_body")},
+}
+TABLES |= {"square": np.random.default_rng(7).standard_normal((DIM, DIM)).astype(np.float32), "nought": np.float32(0)}
 TABLES |= {"eight": np.array(8), "five": np.array(5), "one_place": np.array(1), "final": np.array([-1])}
 
 
@@ -107,8 +146,17 @@ def make(name: str) -> onnx.ModelProto:
     model = onnx.parser.parse_model(text)
     read = {used for node in _nodes(model.graph) for used in node.input} | {info.name for info in model.graph.output}
     for key in sorted(read & TABLES.keys()):
-        model.graph.initializer.append(onnx.numpy_helper.from_array(TABLES[key], key))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(TABLES[key]), key))
+    if name == "names_of_a_cut":
+        _name_as_a_cut(model.graph)
     return model
+
+
+def _name_as_a_cut(graph: onnx.GraphProto) -> None:
+    """Give values the names that a cut would add, if they were free."""
+    for end in ("gathered", "moved0", "step0", "0/rows", "0/indices", "0/sizes", "shape"):
+        graph.node.append(onnx.helper.make_node("Neg", ["y"], [f"y/{end}"], name=f"y/{end}"))
+        graph.output.append(onnx.helper.make_tensor_value_info(f"y/{end}", onnx.TensorProto.FLOAT, None))
 
 
 def _nodes(graph: onnx.GraphProto):

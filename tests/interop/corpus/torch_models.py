@@ -215,16 +215,6 @@ class TiedNorm(nn.Module):
         return self.norm(self.token(tokens)) @ self.token.weight[:VOCABULARY].T
 
 
-@case(tokens)
-class CharacterCnn(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-        self.token, self.convolution = nn.Embedding(rows, DIM), nn.Conv1d(DIM, 16, 3, padding=1)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.convolution(self.token(tokens).transpose(1, 2)).relu().amax(-1)
-
-
 @case(lambda rng, batch, rows: states(rng, batch, rows) | {"lengths": rng.integers(1, LENGTH + 1, batch)})
 class LastState(nn.Module):
     """The last state of each sequence, by pairs of indices."""
@@ -396,20 +386,6 @@ class HalfTable(nn.Module):
         return self.table.float()[tokens] * 2, F.embedding(tokens, self.table).float()
 
 
-@case(states)
-class Codebook(nn.Module):
-    """The nearest of some vectors, by its number."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-        self.codes = nn.Parameter(torch.randn(16, DIM))
-
-    def forward(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        distances = (states[:, :, None] - self.codes).square().sum(-1)
-        numbers = distances.argmin(-1)
-        return F.embedding(numbers, self.codes), numbers
-
-
 # ---- graphs and segments ----
 
 
@@ -447,39 +423,6 @@ class GraphAttention(nn.Module):
         scores = self.score(torch.cat([left, right], 1)).sigmoid()
         places = targets[:, None].expand(-1, DIM)
         return torch.scatter_add(torch.zeros_like(nodes), 0, places, left * scores)
-
-
-@case(lambda rng, batch, rows: {"points": rng.standard_normal((batch, 20, 3), np.float32)})
-class Neighbours(nn.Module):
-    """The mean of the nearest points of a cloud."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-        self.out = nn.Linear(3, 8)
-
-    def forward(self, points: Tensor) -> Tensor:
-        squares = points.square().sum(-1)
-        distances = squares[:, :, None] + squares[:, None] - 2 * points @ points.transpose(1, 2)
-        nearest = distances.topk(4, -1, largest=False).indices
-        flat = nearest.reshape(points.shape[0], -1, 1).expand(-1, -1, 8)
-        rows = torch.gather(self.out(points), 1, flat)
-        return rows.reshape(points.shape[0], -1, 4, 8).mean(2)
-
-
-@case(
-    lambda rng, batch, rows: {
-        "ids": rng.integers(0, rows, 6 * batch),
-        "segments": np.sort(rng.integers(0, 4, 6 * batch)),
-    },
-    {"ids": {0: "count"}, "segments": {0: "count"}},
-)
-class SegmentSums(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-        self.table = nn.Embedding(rows, DIM)
-
-    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
-        return torch.zeros(4, DIM).index_add(0, segments, self.table(ids))
 
 
 # ---- search and routing ----
@@ -524,21 +467,6 @@ class Experts(nn.Module):
         return (found * shares[:, :, None]).sum(1)
 
 
-@case(lambda rng, batch, rows: {"logits": rng.standard_normal((batch, LENGTH, 6), np.float32)})
-class CtcDecode(nn.Module):
-    """The labels that stay: no blank, and none that is the one before."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-        self.names = nn.Embedding(6, 4)
-
-    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        best = logits.argmax(-1)
-        before = torch.cat([torch.full_like(best[:, :1], -1), best[:, :-1]], 1)
-        kept = best[(best != before) & (best != 0)]
-        return kept, self.names(kept)
-
-
 @case(lambda rng, batch, rows: states(rng, batch, rows))
 class Sorted(nn.Module):
     """States in the order of their scores, and the elements of each in order."""
@@ -579,21 +507,3 @@ class AdvancedIndexing(nn.Module):
     def forward(self, x: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows = torch.arange(x.shape[0], device=x.device)[:, None]
         return x[rows, i, j], x[:, [0, -1, 3]], x[:, :, j[0]]
-
-
-@case(
-    lambda rng, batch, rows: {
-        "attention": rng.random((batch, LENGTH), np.float32),
-        "source": rng.integers(0, 50, (batch, LENGTH)),
-        "logits": rng.standard_normal((batch, 50), np.float32),
-    }
-)
-class Pointer(nn.Module):
-    """Copies words of the source by scattered attention, and reads the scores of the source back."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-
-    def forward(self, attention: Tensor, source: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-        scores = logits.softmax(-1).scatter_add(1, source, attention)
-        return scores, scores.gather(1, source)
