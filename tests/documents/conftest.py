@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.numpy_helper
 import pytest
 
 import gathernest as gn
@@ -52,6 +50,8 @@ class Suite:
 
     def converted(self, name: str) -> tuple[Any, list[Any], list[Any]]:
         """Return the model, the inputs and the outputs of a case that lies in files."""
+        import onnx
+
         folder = Path(self.converted_cases[name].model_dir)
         model, data = onnx.load(folder / "model.onnx"), folder / "test_data_set_0"
         return model, *([_tensor(path) for path in sorted(data.glob(f"{kind}_*.pb"))] for kind in ("input", "output"))
@@ -83,6 +83,8 @@ def _nodes(graph: Any) -> Iterator[Any]:
 
 
 def _tensor(path: Path) -> np.ndarray:
+    import onnx.numpy_helper
+
     tensor = onnx.TensorProto()
     tensor.ParseFromString(path.read_bytes())
     return onnx.numpy_helper.to_array(tensor)
@@ -90,4 +92,5 @@ def _tensor(path: Path) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def suite() -> Suite:
+    pytest.importorskip("onnx", reason="onnx is not installed")
     return Suite()

@@ -4,9 +4,7 @@ import html.parser
 import re
 from importlib import metadata
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from gathernest.kernels.host import dependencies
 
@@ -29,6 +27,8 @@ class Text(html.parser.HTMLParser):
 @pytest.fixture
 def model(tmp_path):
     """Two nodes of one kernel, one of another, and one of strings, in sizes that are partly unknown."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    TensorProto, helper = onnx.TensorProto, onnx.helper
     tensor = helper.make_tensor_value_info
     inputs = [
         tensor("table", TensorProto.FLOAT, [500, 32]),

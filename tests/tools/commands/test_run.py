@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
-import onnx
-import onnx.numpy_helper
 import pytest
-from onnx import TensorProto, helper
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+numpy_helper = pytest.importorskip("onnx.numpy_helper")
+TensorProto, helper = onnx.TensorProto, onnx.helper
 
 TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)
 
@@ -16,7 +17,7 @@ def write(path, nodes, inputs, outputs, weights=None, **settings):
         [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in entries.items()]
         for entries in (inputs, outputs)
     ]
-    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
     graph = helper.make_graph(nodes, "test", *infos, tensors)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.save(proto, path, **settings)
