@@ -206,9 +206,10 @@ class Runtime(ABC):
     def measure(self, inputs: Values) -> Mapping[str, Shape]:
         """Return the shapes of all operands of the gathers, for these inputs."""
         movable = [found for found in self.gathers if not found.remark]
+        wanted = dict.fromkeys(name for found in movable for name in found.operands)
         shapes = {name: table.shape for found in movable for name, table in found.tables.items()}
-        shapes |= {key: np.shape(inputs[name]) for key, name in self._input_names.items()}
-        missing = list(dict.fromkeys(name for found in movable for name in found.operands if name not in shapes))
+        shapes |= {key: np.shape(inputs[name]) for key, name in self._input_names.items() if key in wanted}
+        missing = [name for name in wanted if name not in shapes]
         if not missing:
             return shapes
         if self._shapes_of is None:
