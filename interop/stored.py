@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
-from ..ir.operator_spec import GatherElements, GatherNd, GatherReduce, OperatorSpec
+from ..ir.operator_spec import GatherElements, GatherReduce, OperatorSpec
 from ..ir.positions import NOWHERE
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
@@ -80,10 +80,7 @@ def gather(
     parts[first] = used
     rows = read(data, parts, first)
     positions[:, 0] = np.where(is_used, np.searchsorted(used, positions[:, 0]), len(used))  # outside of them are zeros
-    renumbered = positions.reshape(indices.shape) if not isinstance(spec, GatherNd) else positions.reshape(
-        *indices.shape[:-1], -1
-    )  # fmt: skip
-    return run_gather(spec, rows, renumbered, Bounds.ZERO, out, schedule=schedule)
+    return run_gather(spec, rows, positions.reshape(indices.shape), Bounds.ZERO, out, schedule=schedule)
 
 
 def read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
