@@ -55,34 +55,32 @@ class Option:
         Raises:
             ScheduleError: it has another type, or is out of range.
         """
-        if NoneType in get_args(self.kind) and not values:
-            return None
-        got = ",".join(map(str, values))
-        kinds = [kind for kind in get_args(self.kind) or (self.kind,) if kind is not NoneType]
-        kind = self.kind if get_origin(self.kind) in (tuple, Literal) or len(kinds) > 1 else kinds[0]
+        kind, got, hint = self.kind, ",".join(map(str, values)), ""
+        if NoneType in get_args(kind):
+            if not values:
+                return None
+            (kind, *others) = (each for each in get_args(kind) if each is not NoneType)
+            kind = self.kind if others else kind
+        is_list, words = get_origin(kind) is tuple, get_args(kind)
         if get_origin(kind) is Literal:
-            if len(values) == 1 and values[0] in kinds:
+            if len(values) == 1 and values[0] in words:
                 return values[0]
-            wanted = " or ".join(map(str, kinds))
-            raise ScheduleError(
-                f"pass {name}: expected {wanted} for {given}, got {show(got)}{did_you_mean(got, map(str, kinds))}"
-            )
-        if kind not in KINDS:  # of a pass of another package, which reads it by itself
+            wanted, hint = " or ".join(map(str, words)), did_you_mean(got, map(str, words))
+        elif kind not in KINDS:  # of a pass of another package, which reads it by itself
             return values
-        is_list, number = get_origin(kind) is tuple, kind in (int, tuple[int, ...])
-        fits = all(type(value) is int if number else isinstance(value, str) for value in values)
-        if not fits or not values or (len(values) > 1 and not is_list):
-            raise self._rejected(name, KINDS[kind], given, f"{given}={got}" if values else given)
-        least, most = self.least, MAX_INT64 if self.most is None else self.most
-        if number and least is not None and not all(least <= value <= most for value in values):
-            bounds = f"from {least}" if self.most is None else f"of {least} to {most}"
-            wanted = "whole numbers" if is_list else "a whole number"
-            raise self._rejected(name, f"{wanted} {bounds}", given, got)
-        return tuple(values) if is_list else values[0]
+        elif (len(values) != 1 and not (is_list and values)) or not all(
+            isinstance(value, words[0] if is_list else kind) and not isinstance(value, bool) for value in values
+        ):
+            wanted, got = KINDS[kind], f"{given}={got}" if values else given
+        elif self.least is not None and kind in (int, tuple[int, ...]) and not all(map(self._is_in_range, values)):
+            bounds = f"from {self.least}" if self.most is None else f"of {self.least} to {self.most}"
+            wanted = f"{'whole numbers' if is_list else 'a whole number'} {bounds}"
+        else:
+            return tuple(values) if is_list else values[0]
+        raise ScheduleError(f"pass {name}: expected {wanted} for {given}, got {show(got)}{hint}")
 
-    @staticmethod
-    def _rejected(name: str, wanted: str, given: str, got: str) -> ScheduleError:
-        return ScheduleError(f"pass {name}: expected {wanted} for {given}, got {show(got)}")
+    def _is_in_range(self, number: int) -> bool:
+        return (self.least or 0) <= number <= (MAX_INT64 if self.most is None else self.most)
 
     @property
     def described(self) -> str:

@@ -1,6 +1,7 @@
 """A nest and the steps applied to it: each step is a pass that runs at once on a copy of the module. Imports xDSL."""
 
 import inspect
+import itertools
 import json
 import operator
 import re
@@ -324,21 +325,14 @@ class NestScript:
 
     def _step(self, kind: type[Step], options: Mapping[str, Any], call: str) -> Self:
         """Check the options of a step, and apply it."""
-        given: dict[str, tuple[Any, ...]] = {}
-        for name, value in options.items():
-            values = tuple(value) if isinstance(value, list | tuple) else () if value is None else (value,)
-            if kind.options[name].is_loop:
-                values = tuple(self._name(loop, call) for loop in values)
-                if not values and value is not None:
-                    reason = f"name at least one loop; the nest has {', '.join(self.labels)}"
-                    raise self._rejected(call, reason, [])
-            if value is not None:
-                given[name] = tuple(map(_plain, values))
+        given = {name: _values(value) for name, value in options.items() if value is not None}
+        loops_of_it = {name: [self._name(loop, call) for loop in given[name]] for name in _loop_options(kind, given)}
+        if [] in loops_of_it.values():
+            raise self._rejected(call, f"name at least one loop; the nest has {', '.join(self.labels)}", [])
         try:
-            step = kind(**read_options(kind.name, kind.options, given))
+            step = kind(**read_options(kind.name, kind.options, given | loops_of_it))
         except ScheduleError as error:
-            loops_of_it = [str(loop) for name in given if kind.options[name].is_loop for loop in given[name]]
-            raise self._rejected(call, str(error), loops_of_it, kind.name) from None
+            raise self._rejected(call, str(error), [*itertools.chain(*loops_of_it.values())], kind.name) from None
         return self._run(step, call)
 
     def _run(self, step: Step, call: str) -> Self:
@@ -347,36 +341,29 @@ class NestScript:
         try:
             if step.name in PASSES and isinstance(step, OtherStep):
                 raise ScheduleError(f"{step.name} is no step of a schedule; leave it out")
-            self._applied(module, str(step))
+            try:
+                run_passes(module, str(step), self._context)
+                module.verify()
+            except ScheduleError:
+                raise
+            except Exception:  # again with the recorder, which saves what repeats it, and takes longer by a third
+                run_pipeline(self._module.clone(), str(step), self._context)
+                raise
         except ScheduleError as error:
             named = _loops_of(step) or ([innermost or ""] if isinstance(step, _OF_THE_INNERMOST) else [])
             raise self._rejected(call, str(error), named, step.name) from None
         self._states.append(_State(module, step, call_of(step, innermost)))
         return self
 
-    def _applied(self, module: ModuleOp, text: str) -> None:
-        """Run a pass on a module; where it fails, again with the recorder of stages, which saves what repeats it.
-
-        The recorder prints the module twice, and that takes a third of the time of a step.
-        """
-        try:
-            run_passes(module, text, self._context)
-            module.verify()
-        except ScheduleError:
-            raise
-        except Exception:
-            run_pipeline(self._module.clone(), text, self._context)
-            raise
-
     def _apply(self, specs: Iterable[ArgSpec]) -> Self:
         kept = self._states.copy()
         try:
             for spec in specs:
+                step = OtherStep(spec.name, spec.parameters)
                 try:
-                    step = read_step(spec) if spec.name in steps.STEPS else OtherStep(spec.name, spec.parameters)
+                    step = read_step(spec) if spec.name in steps.STEPS else step
                 except ScheduleError as error:
-                    other = OtherStep(spec.name, spec.parameters)
-                    raise self._rejected(call_of(other), str(error), [], spec.name) from None
+                    raise self._rejected(call_of(step), str(error), [], spec.name) from None
                 for one in _single(step):
                     self._run(one, call_of(one))
         except BaseException:
@@ -512,20 +499,22 @@ def _shown(value: Any) -> str:
 
 
 def _values(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+    """Return the values of an option, numbers of NumPy as those of Python."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    is_number = lambda each: hasattr(each, "__index__") and not isinstance(each, bool)  # noqa: E731
+    return tuple(operator.index(each) if is_number(each) else each for each in values)
 
 
-def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python."""
-    return operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
+def _loop_options(kind: type[Step], given: Iterable[str]) -> list[str]:
+    """Return those options that name loops of the nest."""
+    return [name for name in given if kind.options[name].is_loop]
 
 
 def _loops_of(step: Step) -> list[str]:
     """Return the loops that a step names."""
-    if isinstance(step, OtherStep):
-        return [str(value) for _, values in step.values for value in values]
-    named = [getattr(step, name) for name, option in step.options.items() if option.is_loop]
-    return [loop for value in named if value is not None for loop in _values(value)]
+    given = step.given
+    names = given if isinstance(step, OtherStep) else _loop_options(type(step), given)
+    return [str(value) for name in names for value in _values(given[name])]
 
 
 def _single(step: Step) -> list[Step]:
