@@ -3,29 +3,14 @@
 Upstream's `mlir-opt` parses and prints such scripts. Only gathernest has the passes that they name.
 """
 
+import json
 from collections.abc import Iterable
 from typing import Any, get_origin, get_type_hints
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import transform
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
-    Builtin,
-    DictionaryAttr,
-    FloatAttr,
-    FunctionType,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-    UnitAttr,
-    f64,
-    i1,
-    i64,
-)
-from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.dialects.builtin import ArrayAttr, Builtin, FloatAttr, IntegerAttr, StringAttr, i1
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.arg_spec import ArgSpec
 
 from ...ir.errors import ScheduleError, show
@@ -35,43 +20,41 @@ from ..schedule.steps import OtherStep, Step
 
 ENTRY = "__transform_main"
 MARK = "transform.with_named_sequence"
+APPLY = "transform.apply_registered_pass"
+HANDLE = "!transform.any_op"
 
 
 def transform_script(steps: Iterable[Step]) -> str:
     """Return the script that applies steps one after the other."""
-    handle = transform.AnyOpType()
-    block = Block(arg_types=[handle])
-    builder = Builder(InsertPoint.at_end(block))
-    nest: SSAValue = block.args[0]
-    nest.name_hint = "nest"
-    for step in steps:
-        op = transform.ApplyRegisteredPassOp(step.name, nest)
-        op.properties["options"] = DictionaryAttr(_options(step))
-        nest = builder.insert(op).result
-    builder.insert(transform.YieldOp())
-    sequence = transform.NamedSequenceOp(ENTRY, FunctionType.from_lists([handle], []), Region(block))
-    return str(ModuleOp([sequence], {MARK: UnitAttr()})) + "\n"
+    applied, nest = list[str](), "%nest"
+    for number, step in enumerate(steps):
+        options = ", ".join(f"{_key(name)} = {_text(value)}" for name, value in _options(step).items())
+        given = f" with options = {{{options}}}" if options else ""
+        applied.append(f'    %{number} = {APPLY} "{step.name}"{given} to {nest} : ({HANDLE}) -> {HANDLE}')
+        nest = f"%{number}"
+    first = f"builtin.module attributes {{{MARK}}} {{\n  transform.named_sequence @{ENTRY}(%nest: {HANDLE}) {{"
+    return "\n".join([first, *applied, "    transform.yield", "  }", "}"]) + "\n"
 
 
-def _options(step: Step) -> dict[str, Attribute]:
-    """Return the options of a step; one that takes several values has an array."""
-    given = step.given
-    if isinstance(step, OtherStep):
-        kinds = get_type_hints(all_passes()[step.name]())
-        is_list = {name: get_origin(kinds[name.replace("-", "_")]) is tuple for name in given}
-        given = {name: v if is_list[name] or len(v) != 1 else v[0] for name, v in given.items()}
-    return {
-        name: ArrayAttr([_attribute(each) for each in value]) if isinstance(value, tuple) else _attribute(value)
-        for name, value in given.items()
-    }
+def _options(step: Step) -> dict[str, Any]:
+    """Return the options of a step; one that takes several values has a list."""
+    if not isinstance(step, OtherStep):
+        return step.given
+    kinds = get_type_hints(all_passes()[step.name]())
+    is_list = {name: get_origin(kinds[name.replace("-", "_")]) is tuple for name in step.given}
+    return {name: values if is_list[name] or len(values) != 1 else values[0] for name, values in step.given.items()}
 
 
-def _attribute(value: Any) -> Attribute:
-    if isinstance(value, bool):
-        return BoolAttr.from_bool(value)
-    if isinstance(value, int):
-        return IntegerAttr(value, i64)
-    return FloatAttr(value, f64) if isinstance(value, float) else StringAttr(value)
+def _key(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value} : {'i64' if isinstance(value, int) else 'f64'}"
+    return json.dumps(str(value) if isinstance(value, str) else value)
 
 
 def read_transform_script(text: str) -> list[ArgSpec]:
@@ -99,7 +82,7 @@ def read_transform_script(text: str) -> list[ArgSpec]:
         if isinstance(op, transform.YieldOp):
             continue
         if not isinstance(op, transform.ApplyRegisteredPassOp):
-            raise ScheduleError(f"a schedule is read from transform.apply_registered_pass, got {op.name}; leave it out")
+            raise ScheduleError(f"a schedule is read from {APPLY}, got {op.name}; leave it out")
         if op.target is not nest:
             raise ScheduleError(f"{op.pass_name} is applied to another handle than the pass before gave; use that")
         steps.append(ArgSpec(op.pass_name.data, {name: _values(at) for name, at in op.options.data.items()}))
