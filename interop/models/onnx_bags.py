@@ -232,8 +232,14 @@ DYNAMO_ROWS = (
     f"If({_IS_LAST},If(Greater({_LENGTH},0),Div(ReduceSum({_ROWS},[0]),Cast{{to=1}}({_LENGTH})),"
     f"ReduceSum({_ROWS},[0])),ReduceMean({_ROWS},[0]))",
 )
-DYNAMO_BODIES = tuple(
-    f"Less(Add(i,1),?count);Add(i,1);SequenceInsert(s,If(Equal({_START},{_END}),zeros,{rows}))" for rows in DYNAMO_ROWS
+# With a padding index, a Loop lists the places of a bag whose index is another one: `p` are those before place `v`.
+_FROM, _TO, _INDEX = "Gather(?offsets,i)", "Gather(?offsets,Add(i,1))", "Gather(?indices,v)"
+_IS_PADDING = f"Equal(If(Less({_INDEX},0),Add({_INDEX},#rows),{_INDEX}),#padding)"
+_LISTED = f"If(Not({_IS_PADDING}),Concat(p,Reshape(v,[-1])),p)"
+_PLACES = f"Loop(Less({_FROM},{_TO}),[],{_FROM};Less(Add(v,1),{_TO});{_LISTED};Add(v,1))"
+DYNAMO_BODIES = (
+    *(f"If(Equal({_START},{_END}),zeros,{rows})" for rows in DYNAMO_ROWS),
+    f"If(Equal(Size({_PLACES}),0),zeros,OP(Gather(?rows,{_PLACES}),[0]))",
 )
 
 
@@ -290,7 +296,7 @@ def _match_dynamo(loop: onnx.NodeProto, body: onnx.GraphProto, place: int, graph
     condition, *carried = (text.of(info.name) for info in body.output)
     whole = ";".join((condition, carried[1 - place], carried[place]))
     for pattern in DYNAMO_BODIES:
-        reduce, found = text.match(pattern, whole)
+        reduce, found = text.match(f"Less(Add(i,1),?count);Add(i,1);SequenceInsert(s,{pattern})", whole)
         if not found:
             continue
         begins, product = graph.makers.get(loop.input[1]), graph.makers.get(found["rows"])
@@ -303,9 +309,12 @@ def _match_dynamo(loop: onnx.NodeProto, body: onnx.GraphProto, place: int, graph
         axes = graph.constant(column.input[1]) if len(column.input) > 1 else _axes_of(column)
         if axes is None or axes.tolist() != [1] or not all(_is_number(graph, zero, 0) for zero in zeros):
             return None
+        if text.outer(gathered.input[1]) != found.get("indices", text.outer(gathered.input[1])):
+            return None
         sizes = [found[key] for key in ("size", "sized") if key in found]
         operands = (*gathered.input, found["offsets"], found["count"], column.input[0], *sizes)
-        return reduce, operands, functools.partial(_reduce_sequence, ends_last="size" in found)
+        padding = int(found["padding"]) if "padding" in found else None
+        return reduce, operands, functools.partial(_reduce_sequence, ends_last="size" in found, padding=padding)
     return None
 
 
@@ -340,6 +349,8 @@ class BodyText:
             return maker
         if isinstance(maker, onnx.TensorProto):
             return _text_of_array(onnx.numpy_helper.to_array(maker))
+        if is_own(maker, "Loop") and name == maker.output[0] and len(maker.input) > 2 and not maker.input[0]:
+            return self._of_loop(maker, depth)
         if maker is None or not is_own(maker, maker.op_type) or len(maker.output) != 1:
             return "?"
         if maker.op_type == "Constant":
@@ -360,6 +371,15 @@ class BodyText:
         given = sorted((one.name, one.i) for one in maker.attribute if one.type == onnx.AttributeProto.INT)
         others = [f"{name}={value}" for name, value in given if value != (name == "keepdims")]
         return f"{maker.op_type}{'{' + ','.join(others) + '}' if others else ''}({','.join(operands)})"
+
+    def _of_loop(self, loop: onnx.NodeProto, depth: int) -> str:
+        """Return the text of what a Loop in the body carries first: of its operands, and of its own body."""
+        operands = ",".join(self.of(operand, depth + 1) for operand in loop.input[1:])
+        carried = list[str]()
+        for body in bodies(loop):
+            self._scope.update(zip((info.name for info in body.input), ("n", "c", "p", "v"), strict=False))
+            carried += (self.of(info.name, depth + 1) for info in body.output)
+        return f"Loop({operands};{';'.join(carried)})"
 
     def _of_outer(self, name: str) -> str:
         array = self._graph.constant(name) if self._graph.is_constant(name) else None
@@ -388,11 +408,13 @@ class BodyText:
 
         escaped = re.escape(pattern).replace(r"OP", r"(?P<reduce>Reduce(?:Sum|Mean|Max))", 1)
         escaped = re.sub(r"\\\?(\w+)", group, escaped).replace(r"zeros", r"zeros\(1,\d+\)")
+        escaped = escaped.replace(r"\#rows", r"\d+").replace(r"\#padding", r"(?P<padding>\d+)", 1)
+        escaped = escaped.replace(r"\#padding", r"(?P=padding)")
         matched = re.fullmatch(escaped, text)
         if matched is None:
             return "sum", {}
         found = matched.groupdict()
-        names = {key: self._outer[int(value)] for key, value in found.items() if key in known}
+        names = {key: self._outer[int(value)] if key in known else value for key, value in found.items()}
         return REDUCTIONS[found.get("reduce", "ReduceMean")], names
 
 
@@ -420,6 +442,7 @@ def _reduce_parts(
     reduce: Reduction,
     known: dict[int, bool],
     order: SumOrder | None = None,
+    padding: int | None = None,
 ) -> np.ndarray:
     """Return the bags of a vector of indices: those from `starts[k]` to `ends[k]`, for each `k` below the count.
 
@@ -442,12 +465,11 @@ def _reduce_parts(
         known[id(table)] = _is_ordered(table)
     if reduce == "max" and not known[id(table)]:
         raise ModelError("a maximum of NaN or -0.0 is taken by the runtime")
+    options: dict[str, Any] = {"reduce": reduce, "padding_index": padding, "lengths": lengths}
     if (lengths == lengths[0]).all():
-        shape = bags, int(lengths[0])
-        weights = None if weights is None else weights.reshape(shape)
-        result = gather_reduce(table, indices.reshape(shape), reduce=reduce, weights=weights)
-    else:
-        result = gather_reduce(table, indices, lengths=lengths, reduce=reduce, weights=weights)
+        options["lengths"], indices = None, indices.reshape(bags, int(lengths[0]))
+        weights = None if weights is None else weights.reshape(indices.shape)
+    result = gather_reduce(table, indices, weights=weights, **options)
     if order is not None and reduce != "sum" and not lengths.all():
         result[lengths == 0] = -np.inf if reduce == "max" else order.mean_of_nothing(table.dtype)
     return result
@@ -464,6 +486,7 @@ def _reduce_sequence(
     reduce: Reduction,
     known: dict[int, bool],
     ends_last: bool,
+    padding: int | None,
 ) -> np.ndarray:
     """Return the bags between offsets, whose rows are multiplied by factors; the runtime reads all rows before.
 
@@ -482,7 +505,8 @@ def _reduce_sequence(
         raise ModelError("rows are multiplied before their mean or maximum")
     weights = None if is_plain else factors
     starts, ends = offsets[:-1], offsets[1:]
-    return _reduce_parts(table, indices, starts, ends, np.array(bags), weights, reduce=reduce, known=known)
+    count = np.array(bags)
+    return _reduce_parts(table, indices, starts, ends, count, weights, reduce=reduce, known=known, padding=padding)
 
 
 def _is_ordered(table: np.ndarray) -> bool:

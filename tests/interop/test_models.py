@@ -87,6 +87,40 @@ one (int64[n] idx, int64[b] offsets, float[n] weights) => (float[m, 8] bags)
   bags = ConcatFromSequence <axis = 0> (seq)
 }
 """
+# The loop of a bag that torch.onnx.export(dynamo=True) writes for a padding index, here 3.
+PADDED_ROW = """start = Gather (all, i)
+    one_like = CastLike (one, i)
+    next = Add (i, one_like)
+    end = Gather (all, next)
+    some = Less (start, end)
+    places, behind = Loop ("", some, nothing, start) <body = inner (int64 m, bool d, p, v) => (bool more, q, int64 w) {
+      index = Gather (idx, v)
+      zero_like = CastLike (zero, index)
+      below = Less (index, zero_like)
+      number = If (below) <then_branch = e () => (wrapped) { wrapped = Add (index, rows_in_table) },
+                           else_branch = f () => (same) { same = Identity (index) }>
+      is_padding = Equal (number, padding)
+      is_kept = Not (is_padding)
+      q = If (is_kept) <then_branch = g () => (longer) { at = Reshape (v, flat) longer = Concat <axis = 0> (p, at) },
+                        else_branch = h () => (before) { before = Identity (p) }>
+      one_more = CastLike (one, v)
+      w = Add (v, one_more)
+      more = Less (w, end)
+    }>
+    size_of_bag = Size (places)
+    zero_size = CastLike (zero, size_of_bag)
+    none = Equal (size_of_bag, zero_size)
+    row = If (none) <then_branch = a () => (float[1, 8] zeros) <float[1, 8] zeros = {0,0,0,0,0,0,0,0}> {},
+                     else_branch = b () => (float[1, 8] found) {
+      part = Gather (products, places)
+      found = OP (part, axis)
+    }>
+"""
+i, j = DYNAMO_BAG.index("at = Reshape"), DYNAMO_BAG.index("    t = SequenceInsert")
+PADDED_BAG = DYNAMO_BAG[:i] + PADDED_ROW + DYNAMO_BAG[j:]
+PADDED_BAG = PADDED_BAG.replace(
+    "int64 two = {2}", "int64 padding = {3}, int64 rows_in_table = {50}, int64[0] nothing = {}"
+)
 
 
 def parse(text, **tensors):
@@ -178,6 +212,17 @@ def test_loop_over_a_sequence_of_the_dynamo_exporter_is_an_embedding_bag(runtime
     text = DYNAMO_BAG.replace("OP", reduce)
     inputs = {**BAG_INPUTS, "weights": np.ones(20, np.float32)}
     check_gathers(parse(text, table=TABLE), inputs, ["Gather", "embedding bag (Loop)"])
+
+
+@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
+def test_loop_that_leaves_a_padding_index_out_is_an_embedding_bag(runtime, reduce):
+    idx = np.array([3, 3, 0, -47, 7, 3, -1, 2, 3, 49, 11, 3])
+    inputs = {"idx": idx, "offsets": np.array([0, 2, 2, 6]), "weights": np.ones(12, np.float32)}
+    model = parse(PADDED_BAG.replace("OP", reduce), table=TABLE)
+    check_gathers(model, inputs, ["Gather", "embedding bag (Loop)"])
+    if reduce == "ReduceSum":
+        inputs["weights"] = RNG.random(12, np.float32)
+        check_gathers(model, inputs, ["Gather", "embedding bag (Loop)"])
 
 
 REDUCED = [name for name, kinds in hand_made.KINDS.items() if kinds and kinds[0].endswith("of Gather")]

@@ -291,6 +291,21 @@ class WeightedBags(nn.Module):
         return self.table(first, offsets, weights).tanh()
 
 
+@case(
+    lambda rng, batch, rows: {name: flat_bags(rng, batch, 9)[name] for name in ("first", "offsets")},
+    {"first": {0: "indices"}, "offsets": {0: "batch"}},
+)
+class PaddedBags(nn.Module):
+    """Bags without the rows of a padding index; some are empty then."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.table = nn.EmbeddingBag(rows, DIM, mode="sum", padding_idx=3)
+
+    def forward(self, first: Tensor, offsets: Tensor) -> Tensor:
+        return self.table(first, offsets).tanh()
+
+
 @case(even_bags)
 class RowsThenSum(nn.Module):
     """Sums and means of rows that nothing else reads."""
