@@ -36,46 +36,30 @@ READ_BYTES = 1 << 24
 BLOCK_BYTES = 1 << 26
 
 
-class _Part:
-    """A part of a stored array, which is read as the whole is."""
-
-    def __init__(self, whole: Any, place: tuple[slice, ...]):
-        self._whole, self._starts = whole, [part.start for part in place]
-        self.shape = tuple(part.stop - part.start for part in place)
-        self.dtype, self.chunks = whole.dtype, whole.chunks
-
-    def __getitem__(self, parts: tuple[Any, ...]) -> np.ndarray:
-        """Return the elements at slices, and at most one array of positions."""
-        moved = tuple(
-            slice(part.start + start, part.stop + start) if isinstance(part, slice) else part + start
-            for part, start in zip(parts, self._starts, strict=True)
-        )
-        return np.asarray(getattr(self._whole, "oindex", self._whole)[moved])
-
-
 def gather(
     operator: OperatorSpec, data: Any, indices: np.ndarray, bounds: Bounds, out: np.ndarray | None = None,
-    *, version: str | None, schedule: Any,
+    *, version: str | None, schedule: Any, place: tuple[slice, ...] = (),
 ) -> np.ndarray:  # fmt: skip
-    """Gather from a stored array, or from a part of one; see `gather.gather` for the arguments.
+    """Gather from a stored array, or from its part at a place; see `gather.gather` for the arguments.
 
     Raises:
         BoundsError: an index is not valid; nothing was read.
         InvalidGatherError: the attributes or `out` do not fit the shapes.
     """
-    specs = ArraySpec(tuple(data.shape), np.dtype(data.dtype)), ArraySpec.of(indices)
-    problem = Problem.checked(operator, *specs, bounds, version=version)
+    place = place or tuple(slice(0, size) for size in data.shape)
+    table = ArraySpec(tuple(part.stop - part.start for part in place), np.dtype(data.dtype))
+    problem = Problem.checked(operator, table, ArraySpec.of(indices), bounds, version=version)
     check_out(out, problem.result.shape, problem.table.dtype)
     spec, (first, *axes) = problem.operator, problem.axes
     positions = find_positions(problem, indices)
     is_used = positions[:, 0] != NOWHERE
-    shape = indices.shape if isinstance(spec, GatherElements) else data.shape
-    parts: list[Any] = [slice(0, size) for size in shape]
-    for place, axis in enumerate(axes, 1):
-        along = positions[is_used, place]
+    shape = indices.shape if isinstance(spec, GatherElements) else table.shape
+    parts: list[Any] = [slice(part.start, part.start + size) for part, size in zip(place, shape, strict=True)]
+    for number, axis in enumerate(axes, 1):
+        along = positions[is_used, number]
         low, high = (int(along.min()), int(along.max()) + 1) if along.size else (0, 0)
         parts[axis] = slice(low, high)
-        positions[:, place] -= low
+        positions[:, number] -= low
     used = np.unique(positions[is_used, 0])
     parts[first] = used
     rows = read(data, parts, first)
@@ -89,8 +73,8 @@ def read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
     sizes = [len(used) if dim == axis else len(range(*part.indices(data.shape[dim]))) for dim, part in enumerate(parts)]
     if 0 in sizes:
         return np.empty(sizes, data.dtype)
-    if hasattr(getattr(data, "_whole", data), "oindex"):
-        return np.asarray(data[tuple(parts)] if isinstance(data, _Part) else data.oindex[tuple(parts)])
+    if hasattr(data, "oindex"):
+        return np.asarray(data.oindex[tuple(parts)])
     rows = np.empty(sizes, data.dtype)
     row_bytes = max(math.prod(sizes[axis + 1 :]) * data.dtype.itemsize, 1)
     read_bytes = max(math.prod(sizes) // len(used) * data.dtype.itemsize, 1)
@@ -137,7 +121,7 @@ def gather_into(
         parts, index_parts, out_parts = of_array
         block, rest = indices[(*index_parts, ...)], {"version": version, "schedule": schedule}
         if is_stored(data):
-            out[out_parts] = gather(problem.operator, _Part(data, parts), block, bounds, **rest)
+            out[out_parts] = gather(problem.operator, data, block, bounds, place=parts, **rest)
         else:
             out[out_parts] = run_gather(problem.operator, data[parts], block, bounds, **rest)
     return out
