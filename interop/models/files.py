@@ -41,18 +41,11 @@ class FileLimits:
         if any(size < 0 or size >= 2**63 for size in shape):
             raise ModelError(f"{what} has shape {list(shape)}, and sizes are from 0 to 2**63 - 1")
         total = math.prod(filter(None, shape)) * max(dtype.itemsize, 1)
-        self._check(f"{what} of shape {tuple(shape)} and {dtype}", total, "max_tensor_bytes")
+        self.check(f"{what} of shape {tuple(shape)} and {dtype}", total, "max_tensor_bytes")
         return total
 
-    def check_total(self, total: int) -> None:
-        """Check the bytes of all tensors of a model; raises ModelError."""
-        self._check("all tensors of the model together", total, "max_total_bytes")
-
-    def check_file(self, what: str, size: int) -> None:
-        """Check the bytes that are read from a file; raises ModelError."""
-        self._check(what, size, "max_file_bytes")
-
-    def _check(self, what: str, size: int, limit: str) -> None:
+    def check(self, what: str, size: int, limit: str) -> None:
+        """Check a number of bytes by the limit of that name; raises ModelError."""
         if size > getattr(self, limit):
             raise ModelError(
                 f"{what} has {size} bytes, over the limit {limit}={getattr(self, limit)}; raise it if the model is to "
@@ -98,7 +91,7 @@ def _read(file: BinaryIO, path: Path, limits: FileLimits, start: int, length: in
     wanted = size - start if length is None else length
     if start < 0 or wanted < 0 or start + wanted > size:
         raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
-    limits.check_file(str(path), wanted)
+    limits.check(str(path), wanted, "max_file_bytes")
     file.seek(start)
     found = file.read(wanted)
     if len(found) != wanted:

@@ -226,7 +226,7 @@ def open_onnx(source: Any, limits: FileLimits, *, allow_external_data: bool) -> 
         path = Path(source)
         name, folder, source = path.name, path.parent, read_file(path, limits)
     if isinstance(source, bytes | bytearray | memoryview):
-        limits.check_file("the model", len(source))
+        limits.check("the model", len(source), "max_file_bytes")
         proto = onnx.ModelProto()
         try:
             proto.ParseFromString(bytes(source))
@@ -265,7 +265,7 @@ def _take_tensors(
         dtype = _dtype_of(tensor.data_type, what)
         size = limits.check_tensor(what, list(tensor.dims), dtype)
         total += size
-        limits.check_total(total)
+        limits.check("all tensors of the model together", total, "max_total_bytes")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             tensor.raw_data = _read_beside(tensor, what, limits, folder, allow_external_data=allow_external_data)
             tensor.data_location = onnx.TensorProto.DEFAULT

@@ -345,5 +345,5 @@ def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     for node in model.get_ops():
         if node.get_type_name() == "Constant" and (dtype := _spec_of(node.output(0)).dtype) is not None:
             total += limits.check_tensor(f"constant {node.get_friendly_name()!r}", list(node.shape), dtype)
-            limits.check_total(total)
+            limits.check("all tensors of the model together", total, "max_total_bytes")
     return OpenVinoModel(openvino, model, memory), path.name
