@@ -72,18 +72,13 @@ def _gather_of(node: onnx.NodeProto, graph: Graph) -> ModelGather | None:
 
 def _remark(graph: Graph, result: str, indices: str) -> str:
     """Return why a gather stays in the runtime, whatever the sizes of the inputs are."""
-    index, found = graph.spec(indices), graph.spec(result)
-    if (
-        index is not None
-        and index.shape is not None
-        and graph.is_constant(indices)
-        and all(size == 1 for size in index.shape)
-    ):
+    found, constant = graph.spec(result), graph.constant(indices)
+    if constant is not None and constant.size == 1:
         return "one constant index selects a slice, which the runtime copies as fast"
-    sizes = None if found is None or found.dtype is None else found.shape
-    if sizes is None or found is None or found.dtype is None or not all(isinstance(size, int) for size in sizes):
+    sizes = [size for size in (found.shape if found else None) or () if isinstance(size, int)]
+    if found is None or found.dtype is None or found.shape is None or len(sizes) < len(found.shape):
         return ""
-    size = math.prod(size for size in sizes if isinstance(size, int)) * found.dtype.itemsize
+    size = math.prod(sizes) * found.dtype.itemsize
     return f"its result has {size} bytes, too few to be worth a call" if size <= MAX_TINY_BYTES else ""
 
 
@@ -92,24 +87,12 @@ def _elementwise_chain(name: str, graph: Graph) -> list[onnx.NodeProto]:
     chain: list[onnx.NodeProto] = []
     while is_own(node := graph.makers.get(name), "DequantizeLinear", *ELEMENTWISE):
         assert node is not None
-        others = node.input[1:]
-        if node.op_type == "DequantizeLinear":
-            is_moved = all(graph.rank(other) in (0, 1) and graph.is_constant(other) for other in others)
-            is_moved = is_moved and not integer(node, "block_size", 0)
-        else:
-            is_moved = all(graph.is_constant(other) and graph.spec(other) is not None for other in others)
-            is_moved = is_moved and all(math.prod(_sizes(graph, other)) == 1 for other in others)
-            is_moved = is_moved and all(graph.rank(other) == 0 for other in others)
-        if not is_moved:
+        is_scaled = node.op_type == "DequantizeLinear" and not integer(node, "block_size", 0)
+        if not all(graph.is_constant(each) and graph.rank(each) in (0, 1)[: 1 + is_scaled] for each in node.input[1:]):
             break
         chain.insert(0, node)
         name = node.input[0]
     return chain
-
-
-def _sizes(graph: Graph, name: str) -> tuple[int, ...]:
-    spec = graph.spec(name)
-    return tuple(size if isinstance(size, int) else 2 for size in (spec.shape if spec and spec.shape else ()))
 
 
 def _moved(
@@ -139,8 +122,9 @@ def _moved(
         if gathered.op_type != "Gather":
             return None
         if scaled == axis:
-            columns = _sizes(graph, chain[0].input[0])[-1]
-            if (axis, rank) != (0, 2):
+            spec = graph.spec(chain[0].input[0])
+            columns = spec.shape[-1] if spec is not None and spec.shape else None
+            if (axis, rank) != (0, 2) or not isinstance(columns, int):
                 return None
             added[-1:] = _scale_rows(copy, indices, columns, f"{prefix}/{place}")
         elif scaled > axis:
