@@ -216,18 +216,17 @@ def test_an_index_outside_is_named_with_its_place(size, wants_grad):
         "at position (0, 1) of input is": lambda: gnt.embedding_bag(index[None], table, mode="max"),
     }
     for text, call in calls.items():
-        print(text)
         with pytest.raises(gn.BoundsError) as caught:
             call()
         assert text in str(caught.value)
 
 
-def test_out_is_not_written_where_an_index_is_outside():
-    for rows, columns, index in SIZES.values():
-        out = torch.ones(len(index), columns)
-        with pytest.raises(gn.BoundsError):
-            gnt.index_select(torch.zeros(rows, columns), 0, torch.full_like(index, rows), out=out)
-        assert np.array_equal(out, np.ones(out.shape)) or len(index) < 4
+def test_out_is_not_written_by_a_large_call_where_an_index_is_outside():
+    rows, columns, index = SIZES["large"]
+    out = torch.ones(len(index), columns)
+    with pytest.raises(gn.BoundsError):
+        gnt.index_select(torch.zeros(rows, columns), 0, torch.full_like(index, rows), out=out)
+    assert np.array_equal(out, np.ones(out.shape))
 
 
 def test_an_option_without_a_gradient_of_that_kind_is_named():
