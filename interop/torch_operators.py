@@ -8,7 +8,7 @@ import cmath
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,6 @@ def _obey_thread_limit(forward: Formula) -> Formula:
     return limited
 
 
-@_obey_thread_limit
 def _select(
     table: Any, dim: int, index: Any, padding_idx: int = -1, scale: bool = False, out: np.ndarray | None = None
 ) -> Any:
@@ -158,7 +157,6 @@ def _select(
         raise outside(index, "index", dim, table.shape[dim]) from None
 
 
-@_obey_thread_limit
 def _select_backward(
     grad: Any, shape: Sequence[int], dim: int, index: Any, padding_idx: int = -1, scale: bool = False
 ) -> Any:
@@ -176,7 +174,6 @@ def _count_uses(index: Any, size: int, like: Any) -> Any:
     return counts.clamp_(min=1).to(like.dtype).unsqueeze(1)
 
 
-@_obey_thread_limit
 def _gather(table: Any, dim: int, index: Any, from_end: bool = False, out: np.ndarray | None = None) -> Any:
     picks = array_of(index) if from_end else unsigned(index)
     try:
@@ -186,7 +183,6 @@ def _gather(table: Any, dim: int, index: Any, from_end: bool = False, out: np.nd
         raise outside(index, name, dim, table.shape[dim], least) from None
 
 
-@_obey_thread_limit
 def _gather_backward(grad: Any, shape: Sequence[int], dim: int, index: Any, from_end: bool = False) -> Any:
     return _add_up(gather_elements_grad, grad, array_of(index) if from_end else unsigned(index), shape, dim)
 
@@ -207,7 +203,6 @@ def _convert(tensor: Any, dtype: Any) -> Any:
     return torch.from_numpy(memory).view(dtype).copy_(tensor)
 
 
-@_obey_thread_limit
 def _index_add(table: Any, dim: int, index: Any, source: Any, alpha: Any = 1, out: np.ndarray | None = None) -> Any:
     is_rounded = table.dtype in NARROW
     slices = _convert(source, torch.float32) if is_rounded else source
@@ -238,7 +233,6 @@ def _bags(index: Any, offsets: Any, padding: int, factors: Any) -> tuple[Any, di
     return unsigned(index), options
 
 
-@_obey_thread_limit
 def _embedding_bag(
     weight: Any, index: Any, offsets: Any, factors: Any, mode: Any = "sum", padding: int = -1, scale: bool = False
 ) -> Any:
@@ -249,7 +243,6 @@ def _embedding_bag(
         raise outside(index, "input", 0, weight.shape[0]) from None
 
 
-@_obey_thread_limit
 def _bag_backward(
     grad: Any,
     index: Any,
@@ -266,13 +259,11 @@ def _bag_backward(
     return found.div_(_count_uses(index, rows, found)) if scale else found
 
 
-@_obey_thread_limit
 def _factors_backward(grad: Any, weight: Any, index: Any, offsets: Any, padding: int = -1) -> Any:
     picks, options = _bags(index, offsets, padding, None)
     return tensor_of(gather_reduce_weights_grad(array_of(grad), array_of(weight), picks, **options), grad.dtype)
 
 
-@_obey_thread_limit
 def _rows_of_largest(weight: Any, index: Any, offsets: Any, padding: int = -1) -> Any:
     picks, options = _bags(index, offsets, padding, None)
     ends = read_ends(picks, options.get("offsets"), None)
@@ -499,5 +490,5 @@ def _run_batch(name: str, info: Any, in_dims: tuple[Any, ...], *arguments: Any) 
     return torch.stack(results), 0
 
 
-TABLE = {row.name: row for row in _ROWS}
+TABLE = {row.name: replace(row, forward=_obey_thread_limit(row.forward)) for row in _ROWS}
 OPERATORS = {name: _register(row) for name, row in TABLE.items()}

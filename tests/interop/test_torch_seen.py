@@ -297,7 +297,7 @@ import torch
 import gathernest.torch as gnt
 
 table, index = torch.ones(20_000, 64, requires_grad=True), torch.arange(40_000) % 20_000
-for threads in (1, 2):
+for threads in (1, 1, 2):  # A thread waits for the compiler in the first turn, where nothing is on disk.
     torch.set_num_threads(threads)
     before = len(os.listdir("/proc/self/task"))
     for _ in range(3):
@@ -315,7 +315,7 @@ def test_torch_set_num_threads_is_obeyed():
     """With one thread, as in a DataLoader's workers, a large call starts no further thread."""
     ended = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    alone, shared = map(int, ended.stdout.split())
+    _, alone, shared = map(int, ended.stdout.split())
     assert alone == 0 < shared
 
 
