@@ -30,7 +30,7 @@ test-all: $(DEV_STAMP)  ## run every test, with every combination of its paramet
 # whose tests list what this version of torch does not export.
 ALL ?=
 libraries: $(DEV_STAMP)  ## install every library whose arrays and models gathernest takes, and run their tests beside them all
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[arrays,models,peers]" awkward cython onnxscript scipy "torch==2.13.*"
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e ".[arrays,models,peers]" awkward cython onnxscript scipy "torch==2.13.*"
 	$(BIN)/python -m pip check
 	$(PYTEST) $(ALL) tests/frameworks tests/interop tests/kernels/c_functions
 
