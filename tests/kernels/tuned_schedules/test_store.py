@@ -56,7 +56,7 @@ def test_a_forced_schedule_wins_over_a_tuned_one(timed):
     assert str(gn.compile("gather", DATA, INDICES, schedule=SMALL).schedule) == SMALL
 
 
-@pytest.mark.parametrize("schedule", [ILLEGAL, "tile-lops{}"])
+@pytest.mark.parametrize("schedule", [ILLEGAL, "tile-lops{}", "prefetch-indices{loop=indices distance=16}"])
 def test_a_record_that_is_not_legal_is_ignored_with_one_warning(timed, schedule):
     timed({LARGE: 0.5})
     result = tune("gather", DATA, INDICES, candidates=[LARGE])
