@@ -38,17 +38,17 @@ def chosen_schedule(nest: NestShape, *, is_gradient: bool, is_reduction: bool = 
 def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
     """Return the same for a machine."""
     if is_reduction:
-        from ...lowering.schedule.candidates import choose_reduction
+        from ...lowering.schedule.choose import choose_reduction
 
         return choose_reduction(nest, machine)
     if is_gradient:
-        from ...lowering.schedule.candidates import choose_gradient_schedule
+        from ...lowering.schedule.choose import choose_gradient_schedule
 
         return choose_gradient_schedule(nest, machine)
     proposed = choose_schedule(nest, machine)
     if proposed.schedule.lanes is None and not proposed.schedule.tiles:
         return proposed  # so little that nothing pays: a first call does not wait for the cost model
-    from ...lowering.schedule.candidates import choose_candidate
+    from ...lowering.schedule.choose import choose_candidate
 
     return choose_candidate(nest, machine, proposed)
 

@@ -7,7 +7,7 @@ import numbers
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
@@ -16,11 +16,10 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, show
 from ...ir.problem import Problem
+from ...lowering.schedule.candidates import Space, best_predicted, search
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
-from ...lowering.schedule.search.search_space import best_predicted, search
-from ...lowering.schedule.search.space import Space
 from ..host.host_load import OtherLoad
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
@@ -186,10 +185,11 @@ class Tuner:
                 f"{problem.name} {problem.table} by {problem.indices} moves nothing; tune larger sizes"
             )
         self._plan: Plan = plan
-        model = Model(plan.layout.nest, machine_model() if machine is None else machine)
+        nest, machine = plan.layout.nest, machine_model() if machine is None else machine
+        model = Model(nest, machine)
         self._predict = lambda schedule: model.predict(schedule).time_us
         self.default = plan.schedule
-        self._space = Space(plan.layout.nest, self.default, sharing_threads(), problem.adds)
+        self._space = Space(nest, self.default, replace(machine, threads=sharing_threads()), problem.adds)
         self._out = np.zeros(problem.result.shape, problem.result.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}

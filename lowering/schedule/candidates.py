@@ -1,301 +1,453 @@
-"""Candidates: variations of the schedule that the rules propose, and the choice of the least predicted time.
+"""The candidates of a nest: schedules that differ from a given one in a step. Plain Python; imports no xDSL.
 
-A variation is the fields in which a candidate differs, so that the cost model can rank many of them before a schedule
-is made of one. The terms of a prediction are sums over fields, so the choice takes one field after the other. Plain
-Python.
+A generator is a function of a few lines in `GENERATORS`, one for each kind of step. It takes a schedule and yields
+others. Tuning and the measured regret try what the generators yield. A generator may give an illegal schedule: the pass
+that rejects it says why.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
+from ...ir.modules.plugins import load_passes
 from . import thresholds as fixed
-from .fields import change, value
-from .gather_heuristic import choose_schedule, least_streamed_bytes
-from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
-from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
-from .predict import Model
-from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
-from .schedule import Choice, Schedule
-from .shape import NestShape
-from .steps import Prefetch
+from .fields import change, make, value
+from .gather_heuristic import choose_schedule
+from .gradient_heuristic import choose_reduction_schedule, gradient_ways
+from .machine_model import GATHERED_BYTES, LINE_BYTES, VECTORS_BYTES, MachineModel
+from .prefetch_heuristic import FAR, prefetches_ahead
+from .schedule import Schedule
+from .shape import Loop, NestShape
+from .steps import OtherStep, Prefetch
+from .tiling import Tiles
 
-# The fields of a schedule with their values, by name.
-Variation = dict[str, Any]
-
-Describe = Callable[[Schedule, Variation], str]
-Options = Callable[[NestShape, MachineModel, Schedule], list[Variation]]
-
-TRIED_LANE_BYTES = (STREAM_BYTES, 32, 64)
-TILE_FACTOR = 4  # between the tiles of a candidate and those that are chosen
-
-
-def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list[Variation]:
-    """Return the variations of the schedule of a gather: those of the innermost loop first, then those of the loops."""
-    bodies = product(_lanes(nest, chosen), (False, True), _prefetches(nest, machine, chosen))
-    found = [
-        _changes(
-            chosen,
-            {
-                "lanes": lanes,
-                "gather": value(chosen, "gather") and lanes is not None,
-                "stream": stream,
-                "prefetch": prefetch,
-            },
-        )
-        for lanes, stream, prefetch in bodies
-        if lanes is not None or not stream
-    ]
-    return [variation for variation in (*found, *_loops(nest, chosen)) if variation]
+ROW = ("inner", "unit")
+Names = tuple[str, ...]
+# Bytes of the pieces of long rows.
+PIECES_BYTES = (1024, 4096, 16384)
+# Tiles of a loop that is shared: iterations, and the bytes that they write.
+TILES, TILE_BYTES = (16, 64, 256, 1024, 4096, 16384), range(8 << 10, (1 << 20) + 1)
+# Indices of the tiles of checks, and of the lists of owners.
+CHECKED_TILES, LISTED_TILES = (1024, 16384), (1024, 4096)
+# The most indices that are staged, and the iterations that run as one.
+MOST_STAGED, UNROLLED = 16384, 4
 
 
-def candidates(nest: NestShape, machine: MachineModel, chosen: Schedule, *, is_gradient: bool) -> Iterator[Schedule]:
-    """Yield the schedule that is chosen, that of the rules, and variations, those of one field first.
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The input of a generator.
 
-    Those of a gradient are the ways to share its additions, and the variations that tuning tries.
+    Attributes:
+        default: the schedule that is chosen without tuning.
+        machine: the machine, with the threads that share the work.
+        is_gradient: whether the nest adds, so that loops over indices can be neither reordered nor parallel.
     """
-    if is_gradient:
-        from .search.search_space import Space, search  # planning a call does not need it
 
-        space = Space(nest, chosen, machine.threads, is_gradient)
-        ways = () if nest.sums_bags else gradient_candidates(nest, machine)
-        yield from dict.fromkeys([chosen, *ways, *search(space, lambda schedules: [chosen])])
+    nest: NestShape
+    default: Schedule
+    machine: MachineModel
+    is_gradient: bool = False
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work."""
+        return self.machine.threads
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """(name, iterations) of the loops that are there, outermost first; those of size 1 are dropped."""
+        return self.nest.loops
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row: the slice of one index."""
+        return self.nest.width_bytes * math.prod(size for name, size in self.loops if name.role in ROW)
+
+    def tile_bytes(self, place: int) -> int:
+        """Return the bytes that one iteration of the loop at `place` writes."""
+        return self.nest.width_bytes * math.prod(size for _, size in self.loops[place + 1 :])
+
+
+def loops_beside(schedule: Schedule) -> tuple[Tiles, Names]:
+    """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
+    tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
+    return tiles, tuple(name for name in schedule.parallel if LoopName(name).nest)
+
+
+def loops_of_checks(schedule: Schedule) -> tuple[Tiles, Names]:
+    """Return (tiles, parallel loops) of the nest that checks indices."""
+    tiles, parallel = loops_beside(schedule)
+    is_check = lambda name: LoopName(name).nest == "check"  # noqa: E731
+    return tuple(tile for tile in tiles if is_check(tile[0])), tuple(filter(is_check, parallel))
+
+
+def vector_lanes(space: Space) -> list[int]:
+    """Return the elements of a vector of each size that is tried, the largest first."""
+    return [count for size in reversed(VECTORS_BYTES) if (count := size // space.nest.width_bytes) > 1]
+
+
+def loops_under(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:
+    """Return the loops that copy or add under a schedule, outermost first."""
+    cut = dict(schedule.tiles)
+    names = [(name.outer_tile, name.inner_tile) if name in cut else (name,) for name, _ in space.loops]
+    return tuple(map(LoopName, schedule.order)) or tuple(part for parts in names for part in parts)
+
+
+def innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
+    """Return (name, iterations) of the innermost loop under a schedule."""
+    name = loops_under(space, schedule)[-1]
+    return name, {**dict(space.loops), **{LoopName(loop).inner_tile: size for loop, size in schedule.tiles}}[name]
+
+
+def with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
+    """Return a schedule with other loops; its other fields follow a loop to its tile, or back."""
+    changed = change(schedule, tiles=tiles, order=order, parallel=parallel)
+    loops = loops_under(space, changed)
+
+    def now(name: str) -> str:
+        whole = LoopName(name).untiled
+        return next((other for other in (name, whole.inner_tile, whole) if other in loops), name)
+
+    return change(
+        changed,
+        hoist=None
+        if value(schedule, "hoist") is None or "indices" not in dict(tiles)
+        else now(value(schedule, "hoist")),
+        unroll=None
+        if value(schedule, "unroll") is None
+        else (now(value(schedule, "unroll")[0]), value(schedule, "unroll")[1]),
+        prefetch=tuple(prefetch.replace(loop=now(prefetch.loop)) for prefetch in schedule.prefetches()),
+    )
+
+
+def without_owners(schedule: Schedule) -> Schedule:
+    """Return a schedule without owners or sorted indices, and without what only these have."""
+    alone = change(schedule, owners=None, owner_block=None, fuse_owned=False)
+    sorting = {"grouped": None, "sort_parts": None}
+    listing = {"compact": None, "list_lanes": None, "unroll": None, "prefetch": schedule.prefetches("rows")}
+    return (
+        alone if not (value(schedule, "compact") or value(schedule, "grouped")) else change(alone, **sorting, **listing)
+    )
+
+
+# Gives the microseconds that the nest takes under a schedule.
+Predict = Callable[[Schedule], float]
+Generator = Callable[[Space, Schedule], Iterable[Schedule]]
+# Takes the schedules in the search, the new ones last, and returns those to go on with.
+Keep = Callable[[Sequence[Schedule]], Sequence[Schedule]]
+
+
+def candidates(space: Space) -> list[Schedule]:
+    """Return the default, what the rules propose, and what differs from the default in one kind of step."""
+    return list(search(space, lambda schedules: [space.default]))
+
+
+def search(space: Space, keep: Keep) -> tuple[Schedule, ...]:
+    """Return every schedule that was in the search, the default first; `keep` drops some after each generator."""
+    seen: dict[Schedule, None] = {space.default: None}
+    kept: Sequence[Schedule] = (space.default,)
+    for generate in GENERATORS:
+        given = dict.fromkeys(new for schedule in kept for new in generate(space, schedule))
+        fresh = [schedule for schedule in given if schedule not in seen]
+        if fresh:
+            seen.update(dict.fromkeys(fresh))
+            kept = keep([*kept, *fresh])
+    return tuple(seen)
+
+
+def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict, most: int) -> list[Schedule]:
+    """Return the default and the schedules predicted to be the fastest, `most` in all, in the order given."""
+    ranked = sorted(schedules, key=lambda schedule: (schedule != space.default, predict(schedule)))
+    chosen = set(ranked[:most])
+    return [schedule for schedule in schedules if schedule in chosen]
+
+
+def proposals(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """What the rules propose: of a gradient every way to share its additions."""
+    if schedule == space.default and space.is_gradient and not space.nest.sums_bags:
+        yield from (way.schedule for way in gradient_ways(space.nest, space.machine))
+    elif schedule == space.default:
+        choose = choose_reduction_schedule if space.nest.sums_bags else choose_schedule
+        yield choose(space.nest, space.machine).schedule
+
+
+def serial_runs(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """One thread, without threads to start or tiles to bound; and the nest as it stands."""
+    if schedule == space.default:
+        yield with_loops(space, without_owners(schedule), (), (), ())
+        yield Schedule()
+
+
+def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Every loop as the innermost parallel one, whole or in tiles of 8 KiB to 1 MiB."""
+    if schedule != space.default or space.is_gradient:
         return
-    rules = choose_schedule(nest, machine).schedule
-    found = sorted(variations(nest, machine, chosen), key=len) if chosen != Schedule() else []
-    yield from dict.fromkeys([chosen, rules, *(change(chosen, **variation) for variation in found)])
+    tiles, shared = loops_beside(schedule)
+    around = [loop for loop in space.loops if loop not in space.nest.row]
+    for place, (name, size) in enumerate(around):
+        outside = tuple(outer for outer, _ in space.loops[:place])
+        yield with_loops(space, schedule, tiles, (), (*outside, name, *shared))
+        for count in TILES:
+            piece_bytes = count * space.tile_bytes(place)
+            if 2 * count <= size and piece_bytes in TILE_BYTES:
+                cut = ((name, count), *tiles)
+                yield with_loops(space, schedule, cut, (), (*outside, name.outer_tile, *shared))
 
 
-def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
-    """Return the candidate with the least predicted time, with reasons.
-
-    Prefetches, then vectors with their stores, then staged indices differ from what the rules propose where the
-    prediction for others is clearly less. Lanes are gathered where loads may be far slower: the values of the indices
-    are not known.
-    """
-    rules = proposed.schedule
-    model, changes, reasons = Model(nest, machine), Variation(), list[str]()
-    least_us = model.predict(rules).time_us
-    for field, describe, options, gain in _STEPS:
-        others = options(nest, machine, rules)
-        times = [
-            # where memory is the limit, many take as long but for how the terms round: the first of them counts
-            (round(model.predict(rules, {**changes, **other}).time_us, 3), place)
-            for place, other in enumerate(others)
-        ]
-        time_us, place = min(times, default=(math.inf, 0))
-        drops = field == "prefetch" and bool(others) and not others[place]["prefetch"]
-        if time_us * (fixed.LEAST_GAIN_OF_NO_PREFETCH if drops else gain) <= least_us:
-            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(rules, {})}"
-            reasons.append(f"but {describe(rules, others[place])}: {told}")
-            changes.update(others[place])
-            least_us = time_us
-            continue
-        has = bool(value(rules, field))
-        unlike = [each for each in times if bool(others[each[1]].get(field)) != has]
-        time_us, place = min(unlike, default=(0.0, 0))
-        if time_us >= fixed.TOLD_GAIN * least_us:
-            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
-            reasons.append(f"{describe(rules, {})}: {told}")
-    found, why = _gathered(nest, machine, model, change(rules, **changes) if changes else rules)
-    return Choice(found, (*proposed.reasons, *reasons, *why))
+def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Other tiles of the nest that checks the indices; and that nest on one thread."""
+    checks = [name for name, _ in schedule.tiles if LoopName(name).nest == "check"]
+    for count in CHECKED_TILES if checks else ():
+        yield change(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
+    if checks:
+        tiles = tuple(tile for tile in schedule.tiles if tile[0] not in checks)
+        parallel = tuple(name for name in schedule.parallel if LoopName(name).nest != "check")
+        yield change(schedule, tiles=tiles, parallel=parallel)
 
 
-def _gathered(
-    nest: NestShape, machine: MachineModel, model: Model, loaded: Schedule
-) -> tuple[Schedule, tuple[str, ...]]:
-    """Return the schedule with the lanes loaded as the least regret asks for, and the reason where that is by gathers.
-
-    The regret of a way is how many times as long as the other it takes, for random or for ascending indices, whichever
-    is more: nothing is known of the indices but their number. Smaller tables than those whose elements are prefetched,
-    or might be, have a rule of their own.
-    """
-    has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
-    is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetches()]
-    is_ahead |= not loaded.prefetches() and nest.span_bytes > fixed.MOST_GATHERED_L2S * machine.l2_bytes
-    is_loaded = (
-        loaded.lanes is not None and not nest.is_row and not value(loaded, "gather") and loaded.row_bytes is None
-    )
-    if not (is_loaded and is_ahead and has_one_axis and nest.width_bytes in GATHERED_BYTES):
-        return loaded, ()
-    gathered = change(loaded, gather=True)
-    at_random, ascending = (
-        model.predict(gathered, ascending=order).time_us / model.predict(loaded, ascending=order).time_us
-        for order in (False, True)
-    )
-    worst_of_gathers, worst_of_loads = max(at_random, ascending, 1.0), max(1 / at_random, 1 / ascending, 1.0)
-    if worst_of_loads < fixed.LEAST_PREDICTED_GAIN * worst_of_gathers:
-        return loaded, ()
-    orders = f"{at_random:.2f} times as long for random indices, {ascending:.2f} times for ascending ones"
-    return gathered, (f"but lanes are loaded by gather instructions: predicted to take {orders}",)
+def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """The tiles of a loop as the outermost loop: one tile of the indices, or of the rows, for every slice."""
+    names = [name for name, _ in space.loops]
+    cut = [LoopName(name) for name, _ in schedule.tiles if name in names]
+    if space.is_gradient or schedule.order or len(cut) != 1 or names.index(cut[0]) == 0:
+        return
+    name, place = cut[0], names.index(cut[0])
+    order = (name.outer_tile, *names[:place], name.inner_tile, *names[place + 1 :])
+    yield with_loops(space, schedule, schedule.tiles, order, (order[0], *loops_beside(schedule)[1]))
 
 
-def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
-    return [{"prefetch": tried} for tried in _prefetches(nest, machine, rules) if tried != rules.prefetches()]
+def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Long rows in tiles that threads share, so that few long rows use all threads, too."""
+    loops, place = space.loops, len(space.loops) - 1
+    if schedule != space.default or not loops or loops[-1][0].role not in ROW:
+        return
+    (name, size), (tiles, shared) = loops[-1], loops_beside(schedule)
+    for piece_bytes in PIECES_BYTES:
+        count = piece_bytes // space.nest.width_bytes
+        if 2 * count > size:
+            return
+        order = (name.outer_tile, *(outer for outer, _ in loops[:place]), name.inner_tile)
+        cut = (*tiles, (name, count)) if space.is_gradient else ((name, count), *tiles)
+        yield with_loops(space, without_owners(schedule), cut, order, (order[0], *shared))
 
 
-def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
-    """Return the vectors and stores to choose from: no fewer whole vectors in a run than those of the rules leave."""
-    name, size = nest.innermost
-    is_row, run_bytes = nest.is_row, nest.width_bytes * size
-    is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
-    is_known = not is_row and rules.row_bytes is not None
-    is_fixed = is_fixed or is_known or (not is_row and bool(rules.prefetches()))  # so many vectors ahead
-    found: list[Variation] = []
-    for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
-        if lanes is None or (lanes != rules.lanes and size % lanes):
-            continue
-        overlaps = rules.row_bytes is not None and size % lanes != 0
-        can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
-        can_stream &= nest.out_bytes >= machine.l3_room_bytes  # who reads a smaller result finds it there
-        streams = (False, True) if can_stream else (False,)
-        found += [
-            {"lanes": lanes, "stream": stream}
-            for stream in streams
-            if lanes != rules.lanes or stream != value(rules, "stream")
-        ]
-    return found
+def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """The innermost loop by vectors of 16, 32 or 64 bytes, or by elements."""
+    if space.is_gradient or not space.loops:
+        return
+    size = innermost(space, schedule)[1]
+    for lanes in (count // space.nest.width_bytes for count in VECTORS_BYTES):
+        if 2 <= lanes <= size:
+            yield change(schedule, lanes=lanes)
+    if schedule.lanes is not None:
+        yield change(schedule, lanes=None, gather=False, stream=False)
 
 
-def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
-    return list(_hoists(nest, rules))
+def gathered_lanes(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Lanes of elements with an index each by gather instructions, or by a load each."""
+    if value(schedule, "gather"):
+        yield change(schedule, gather=False)
+    elif schedule.lanes is not None and not space.nest.is_row and space.nest.width_bytes in GATHERED_BYTES:
+        yield change(schedule, gather=True)
 
 
-def _told_prefetch(rules: Schedule, changes: Variation) -> str:
-    prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetches())
-    distances = " and ".join(str(prefetch.ahead) for prefetch in prefetches)
-    return f"prefetches {distances} steps ahead" if distances else "no prefetch"
+def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
+    name, size = space.loops[-1] if space.loops else ("", 0)
+    if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= space.machine.unrolled_row_bytes:
+        yield change(schedule, specialize=size * space.nest.width_bytes)
+    if schedule.row_bytes is not None:
+        yield change(schedule, specialize=None)
 
 
-def _told_stores(rules: Schedule, changes: Variation) -> str:
-    how = "non-temporal" if changes.get("stream", value(rules, "stream")) else "cached"
-    lanes = changes.get("lanes", rules.lanes) or 1
-    return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"
+def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Indices staged before the loops that repeat them, or resolved where they are read."""
+    if value(schedule, "hoist") is not None:
+        yield change(schedule, hoist=None)
+    names, cut = [name for name, _ in space.loops], dict(schedule.tiles)
+    sizes: dict[str, int] = dict(space.loops)
+    count = 1 << max(sizes.get("indices", 0) - 1, 0).bit_length()
+    repeats = any(name not in space.nest.looked_up for name, _ in space.loops if name not in dict(space.nest.row))
+    if space.is_gradient or "indices" not in sizes or not repeats:
+        return
+    tile = LoopName("indices").outer_tile
+    if "indices" in cut:
+        loops = loops_under(space, schedule)
+        yield change(schedule, hoist=loops[loops.index(tile) + 1])
+    elif count <= MOST_STAGED and not schedule.order and "indices" not in (*schedule.parallel, names[0]):
+        tiles = (*schedule.tiles, ("indices", count))
+        loops = loops_under(space, change(schedule, tiles=tiles))
+        shared = [name for name in loops if name in schedule.parallel]
+        order = (*shared, tile, *(name for name in loops if name not in (*shared, tile)))
+        yield change(with_loops(space, schedule, tiles, order, schedule.parallel), hoist=order[len(shared) + 1])
 
 
-def _told_hoist(rules: Schedule, changes: Variation) -> str:
-    return "staged indices" if changes.get("hoist", value(rules, "hoist")) else "indices resolved where they are used"
-
-
-def _time(time_us: float) -> str:
-    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
-
-
-# The field that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
-_STEPS: tuple[tuple[str, Describe, Options, float], ...] = (
-    ("prefetch", _told_prefetch, _ahead, fixed.LEAST_PREDICTED_GAIN),
-    ("stream", _told_stores, _bodies, fixed.LEAST_GAIN_OF_STORES),
-    ("hoist", _told_hoist, _staging, fixed.LEAST_PREDICTED_GAIN),
-)
-
-
-def _changes(chosen: Schedule, fields: Variation) -> Variation:
-    return {name: wanted for name, wanted in fields.items() if value(chosen, name) != wanted}
-
-
-def _lanes(nest: NestShape, chosen: Schedule) -> Sequence[int | None]:
-    """Return the lanes to try: vectors of 16, 32 and 64 bytes as far as the innermost loop fills them, or none."""
-    if not nest.is_packed:
-        return (chosen.lanes,)
-    most = nest.innermost[1] if nest.is_row else min(nest.innermost[1], fixed.MOST_LANES)
-    counts = (size // nest.width_bytes for size in TRIED_LANE_BYTES)
-    return tuple(dict.fromkeys((chosen.lanes, *(count for count in counts if 2 <= count <= most), None)))
-
-
-def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Sequence[tuple[Prefetch, ...]]:
-    """Return the prefetches to try: those chosen, those of rows or of elements near and far ahead, and none."""
-    found: list[tuple[Prefetch, ...]] = [chosen.prefetches(), ()]
-    counted = [(name, size) for name, size in nest.loops if name in nest.looked_up]
-    if counted:
-        (name, size), tiled = counted[-1], dict(chosen.tiles)
-        loop = name.inner_tile if name in tiled else name
-        around = [loop for loop in nest.loops if loop not in nest.row]
-        if nest.is_row and around[-1][0] == name:
-            near, far = near_and_far_rows(nest, machine, loop, size)
-            tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
-            found += tried if chosen.row_bytes is not None else [along_the_copy(nest, each) for each in tried]
-        elif not nest.is_row and chosen.lanes is not None:
-            found.append(elements_ahead(nest, machine, loop, size, chosen.lanes))
-    return tuple(dict.fromkeys(found))
-
-
-def _loops(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
-    """Yield other tiles, staged indices or none, gathered lanes or loads, code for rows of any size, and one thread."""
-    copying = {name: size for name, size in chosen.tiles if not LoopName(name).nest}
-    for factor in (1 / TILE_FACTOR, TILE_FACTOR) if copying else ():
-        tiles = tuple((name, max(int(size * factor), 1) if name in copying else size) for name, size in chosen.tiles)
-        if all(size > 1 for _, size in tiles):
-            yield {"tiles": tiles}
-    yield from _hoists(nest, chosen)
-    if chosen.lanes is not None and not nest.is_row and nest.width_bytes in GATHERED_BYTES:
-        yield {"gather": not value(chosen, "gather")}
-    if chosen.row_bytes is not None:
-        yield {"specialize": None}
-    if chosen.parallel:
-        yield {"parallel": ()}
-
-
-def _hoists(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
-    """Yield staged indices, or none."""
-    name, _ = nest.innermost
-    if value(chosen, "hoist") is not None:
-        yield {"hoist": None}
-    elif not nest.is_row and name in dict(chosen.tiles) and name in nest.looked_up:
-        yield {"hoist": name.inner_tile}
-
-
-def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
-    """Return the way of the least predicted time, with its reasons, and whether prefetches and such stores pay."""
-    ways = gradient_ways(nest, machine)
-    if ways == [Choice(Schedule(), ways[0].reasons)]:
-        return ways[0]
-    model = Model(nest, machine, is_gradient=True)
-    timed = [(model.predict(way.schedule).time_us, place) for place, way in enumerate(ways)]
-    most_us = fixed.LEAST_PREDICTED_GAIN * min(timed)[0]
-    least_us, place = next(each for each in timed if each[0] <= most_us)  # the plainest of those that are as fast
-    found, reasons = ways[place].schedule, ways[place].reasons
-    others = sorted(each for each in timed if each[1] != place)
-    if others:
-        next_us, second = others[0]
-        reasons = (*reasons, f"{least_us:.3g} µs predicted, {next_us:.3g} where {ways[second].reasons[0]}")
-    for other, why in _gradient_bodies(nest, found):
-        time_us = model.predict(other).time_us
-        if time_us * fixed.LEAST_GAIN_OF_STORES <= least_us:
-            reasons = (*reasons, f"{why}: {time_us:.3g} µs predicted, {least_us:.3g} otherwise")
-            found, least_us = other, time_us
-    return Choice(found, reasons)
-
-
-def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
-    """Return what the rules propose, with non-temporal stores of whole rows where they are predicted to take less."""
-    proposed = choose_reduction_schedule(nest, machine)
-    cached = proposed.schedule
-    name, size = nest.innermost
-    if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
-        return proposed
-    model, streamed = Model(nest, machine), change(cached, stream=True)
-    cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
-    is_separate = any(each.separate for each in cached.prefetches())
-    least = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
-    if streamed_us * least >= cached_us:
-        return proposed
-    told = f"{_time(streamed_us)} predicted, {_time(cached_us)} with cached ones"
-    return Choice(streamed, (*proposed.reasons, f"sums are written with non-temporal stores: {told}"))
-
-
-def gradient_candidates(nest: NestShape, machine: MachineModel) -> Iterator[Schedule]:
-    """Yield every way to share the additions, and each with other stores or without prefetches."""
-    ways = [way.schedule for way in gradient_ways(nest, machine)]
-    yield from ways
-    for way in ways:
-        yield from (other for other, _ in _gradient_bodies(nest, way))
-
-
-def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
-    """Yield a schedule with other stores, or without prefetches, and what it has then."""
-    if not (value(schedule, "grouped") or value(schedule, "fuse_owned")) and clears_in_vectors(nest):
-        yield change(schedule, stream=True), "zeros are written with non-temporal stores"
+def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gather or bags: prefetches of rows or elements near and far ahead, or none."""
+    for tried in () if space.is_gradient else prefetches_ahead(space.nest, space.machine, schedule):
+        yield change(schedule, prefetch=tried)
+    around = [name for name in loops_under(space, schedule) if name.role in ("outer", "batch")]
+    if around and not space.is_gradient and space.row_bytes <= LINE_BYTES:
+        yield change(schedule, prefetch=(Prefetch("rows", around[-1], 1),))
     if schedule.prefetches("rows"):
-        yield change(schedule, prefetch=schedule.prefetches("slices", "tile")), "rows are not prefetched"
+        yield change(schedule, prefetch=schedule.prefetches("slices", "tile"))
+
+
+def fissioned_prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """A loop of their own for the prefetches of a bag's rows into L2, with none into L1 or beside these; or none."""
+    far = [each for each in schedule.prefetches() if each.locality == FAR and LoopName(each.loop).role == "bag"]
+    if any(each.separate for each in far):
+        yield change(schedule, prefetch=tuple(each.replace(separate=None) for each in schedule.prefetches()))
+    elif far:
+        separate = far[0].replace(separate=far[0].loop)
+        for others in dict.fromkeys([(), tuple(each for each in schedule.prefetches() if each is not far[0])]):
+            yield change(schedule, prefetch=(separate, *others))
+
+
+def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Non-temporal stores of vectors, or cached ones."""
+    if schedule.lanes is not None:
+        yield change(schedule, stream=not value(schedule, "stream"))
+
+
+def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Several iterations of the innermost loop in one, or one."""
+    if value(schedule, "unroll") is not None:
+        yield change(schedule, unroll=None)
+    elif space.loops and not space.is_gradient and schedule.lanes is None:
+        yield change(schedule, unroll=(loops_under(space, schedule)[-1], UNROLLED))
+
+
+def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """What the passes of other packages offer: those that have `candidates(space, schedule)`, a generator; or none."""
+    for plugin, kind in load_passes():
+        try:
+            yield from getattr(kind, "candidates", lambda space, schedule: ())(space, schedule)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ScheduleError(f"candidates of the pass {kind.name} of {plugin} failed: {reason}") from error
+    if schedule.get(OtherStep):
+        yield schedule.without(OtherStep)
+
+
+def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient: owners of the positions of its longest axis, as many as threads or twice that; or none."""
+    if schedule != space.default or not space.is_gradient or space.nest.sums_bags:
+        return
+    tiles, shared = loops_beside(schedule)
+    alone = without_owners(schedule)
+    yield with_loops(space, alone, tiles, (), shared)
+    axes = [(size, name) for name, size in space.nest.table if name.role == "axis"]
+    for count in sorted({space.threads, 2 * space.threads} - {1}):
+        if axes and max(axes)[0] >= count:
+            owned = (max(axes)[1], count)
+            yield change(with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
+            if value(schedule, "compact") is not None:
+                yield change(schedule, owners=owned)
+            elif _has_plain_rows(space):
+                yield _listing(space, alone, owned)
+
+
+def _listing(space: Space, alone: Schedule, owned: tuple[str, int]) -> Schedule:
+    """Return the schedule of owners that clear their positions themselves, and list the indices of rows to add."""
+    tiles, shared = loops_of_checks(alone)
+    return change(
+        with_loops(space, alone, (*tiles, ("indices", LISTED_TILES[-1])), (), ("owners", *shared)),
+        owners=owned,
+        fuse_owned=True,
+        compact="indices_i",
+        prefetch=(_slices(space, "indices_i"),),
+        stream=False,
+    )
+
+
+def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient of rows: the indices sorted by position, which threads share."""
+    if schedule != space.default or value(schedule, "grouped") or not _has_plain_rows(space):
+        return
+    (indices, _), (inner, elements) = space.loops
+    axis = next(name for name, _ in space.nest.table if name.role == "axis")
+    tiles, shared = loops_of_checks(schedule)
+    tiles = (*tiles, (axis, max(TILE_BYTES.start // space.row_bytes, 1)))
+    order, most = (), fixed.GROUPED_PIECE_BYTES // space.nest.width_bytes
+    if elements > most:
+        tiles = (*tiles, (inner, most))
+        order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
+    lanes = next((count for count in vector_lanes(space) if elements % count == 0), None)
+    known = space.row_bytes if lanes and elements % min(elements, most) == 0 else None
+    for stream in (True, False) if known else (False,):
+        yield make(
+            *(tiles, order, (axis.outer_tile, *shared)),
+            specialize=known,
+            grouped=indices,
+            lanes=lanes if known else None,
+            prefetch=(_slices(space, "bag"),),
+            stream=stream,
+        )
+
+
+def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of sorted indices: the sort by one thread, or in as many parts as there are threads."""
+    if value(schedule, "grouped"):
+        counts = {None, space.threads if space.threads > 1 else None} - {value(schedule, "sort_parts")}
+        yield from (change(schedule, sort_parts=count) for count in counts)
+
+
+def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient of owners that list their indices: without lists, in vectors or not, with owners of one part."""
+    if not value(schedule, "compact"):
+        return
+    if value(schedule, "list_lanes") is not None:
+        yield change(schedule, list_lanes=None)
+        yield change(schedule, unroll=None, prefetch=schedule.prefetches("rows", "slices"))
+    if value(schedule, "owner_block") is not None:
+        yield change(schedule, owner_block=None)
+    for count in LISTED_TILES:
+        yield change(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
+
+
+def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient of rows: those to add prefetched, or farther ahead, or not."""
+    others = schedule.prefetches("rows", "tile")
+    if slices := schedule.prefetches("slices"):
+        yield change(schedule, prefetch=others)
+        yield change(schedule, prefetch=(*others, slices[0].replace(ahead=2 * slices[0].ahead)))
+    elif _has_plain_rows(space):
+        loop = "bag" if value(schedule, "grouped") else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
+        yield change(schedule, prefetch=(*others, _slices(space, loop)))
+
+
+def _has_plain_rows(space: Space) -> bool:
+    """Return whether it is a gradient that adds rows of one loop at the positions of one axis."""
+    names = [name for name, _ in space.loops]
+    axes = [name for name, _ in space.nest.table if name.role == "axis"]
+    has_own_index = any(name.loop != name for name, _ in space.nest.table)
+    return space.is_gradient and names == ["indices", "inner"] and len(axes) == 1 and not has_own_index
+
+
+def _slices(space: Space, loop: str) -> Prefetch:
+    """Return the prefetch of the slices that a loop adds."""
+    return Prefetch("slices", loop, max(2 * space.machine.near_bytes // max(space.row_bytes, 1), 1), locality=FAR)
+
+
+# In their order: first the loops, then the bodies.
+GENERATORS: tuple[Generator, ...] = (
+    *(proposals, serial_runs, row_pieces, owner_counts, grouped_indices, cuts, tiles_outermost),
+    *(
+        sort_parts,
+        listed_elements,
+        prefetched_slices,
+        vectors,
+        gathered_lanes,
+        specialized_rows,
+        hoisted_indices,
+        prefetches,
+        fissioned_prefetches,
+        streamed_stores,
+        unrolled_loops,
+        check_tiles,
+    ),
+    passes_of_others,
+)

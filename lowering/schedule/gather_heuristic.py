@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .fields import make
-from .machine_model import GATHERED_BYTES, LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
+from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Schedule
 from .shape import Loop, NestShape, trips
 from .steps import Prefetch
+from .thresholds import TILE_SIZES
 from .tiling import Tiles, checked_rows, tile_checks, tile_innermost
 
 
@@ -84,17 +85,14 @@ class _Choosing:
         name, size = self.innermost
         is_run = name == "indices" and len(self.loops) > 1 and self.nest.is_packed
         is_near = self.nest.span_bytes < fixed.MIN_NEXT_ROW_BYTES
-        most = fixed.MOST_KNOWN_ELEMENTS if is_near else fixed.FEW_KNOWN_ELEMENTS
-        has_few = fixed.MIN_LANES < size <= most
+        has_few = 2 < size <= (fixed.MOST_KNOWN_ELEMENTS if is_near else fixed.FEW_KNOWN_ELEMENTS)
         return is_run and has_few and all(loop in self.nest.looked_up for loop, _ in self.loops)
 
     def _overlaps(self, lanes: int) -> bool:
         """Return whether rows end with an overlapping vector."""
         nest = self.nest
-        is_streamed_whole = nest.width_bytes < MIN_SINGLE_BYTES and self._exceeds_caches()
-        most = fixed.MIN_NARROW_PEELED_BYTES if is_streamed_whole else fixed.MOST_OVERLAPPING_ROW_BYTES
         is_odd = self.innermost[1] % lanes != 0
-        return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= most
+        return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= fixed.LONG_ROW_BYTES
 
     def _lanes(self) -> int | None:
         nest, width = self.nest, self.nest.width_bytes
@@ -103,15 +101,14 @@ class _Choosing:
             return None
         if self.is_row and not nest.has_packed_rows:
             wanted = self._most_lanes()
-            is_long = self.innermost[1] >= fixed.MIN_STRIDED_VECTORS * wanted
-            return wanted if is_long and wanted >= fixed.MIN_LANES else None
+            return wanted if 2 <= wanted <= self.innermost[1] else None
         if self.is_row:
             wanted = (self._streamed_bytes() if self._exceeds_caches() else self.machine.vector_bytes) // width
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
-        elif (wanted := self._lanes_fit()) < fixed.MIN_LANES:
+        elif (wanted := self._lanes_fit()) < 2:
             return None
-        if wanted < fixed.MIN_LANES:
+        if wanted < 2:
             return None
         what = "a row is copied" if self.is_row else "elements with an index each are stored"
         self._because(f"{what} {wanted * width} B at a time")
@@ -127,7 +124,7 @@ class _Choosing:
         wanted = self._most_lanes()
         if self._has_few_elements():
             known = max(STREAM_BYTES // self.nest.width_bytes, fixed.KNOWN_LANES)
-            wanted = min(wanted, known, fixed.MOST_KNOWN_LANES, 1 << self.innermost[1].bit_length() - 1)
+            wanted = min(wanted, known, 2 * fixed.KNOWN_LANES, 1 << self.innermost[1].bit_length() - 1)
         size = self.innermost[1]
         if fixed.KNOWN_LANES <= size < wanted and size & (size - 1) == 0:
             wanted = size  # one whole vector
@@ -160,10 +157,9 @@ class _Choosing:
             is_far = machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * nest.whole_bytes)
             misses = not is_ahead and (is_long or is_far)
         else:
-            most_bytes = fixed.MOST_GATHERED_L2S * machine.l2_bytes
-            is_prefetched = nest.span_bytes > most_bytes and machine.alone_line_ns[0] > machine.line_ns[2]
+            is_prefetched = nest.span_bytes > machine.l2_bytes and machine.alone_line_ns[0] > machine.line_ns[2]
             misses = machine.l2_room_bytes < nest.span_bytes and not is_prefetched
-        most = fixed.MOST_GATHER_RATIO if misses and hoist is None else fixed.LEAST_GATHER_RATIO
+        most = fixed.MOST_GATHER_RATIO if misses and hoist is None else 1.0
         if machine.lane_gather_ns > most * machine.lane_load_ns:
             return False
         why = "more of their lines are under way at once" if misses else "they take less time than a load for each lane"
@@ -176,7 +172,7 @@ class _Choosing:
         filling = min(self.run_bytes & -self.run_bytes, self.machine.wide_vector_bytes)
         if filling >= least:
             return filling
-        return least if self.run_bytes < fixed.LONG_STREAMED_ROW_BYTES else self.machine.vector_bytes
+        return least
 
     # the loops around it
 
@@ -202,11 +198,11 @@ class _Choosing:
     def _repeating(self) -> Loop | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
         around = self.around
-        if not self.is_row and (self._lanes_fit() < fixed.MIN_LANES or self.innermost[1] <= fixed.KNOWN_LANES):
+        if not self.is_row and (self._lanes_fit() < 2 or self.innermost[1] <= fixed.KNOWN_LANES):
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None
-        return around[-2] if around[-2][1] >= fixed.STAGING_REPEATS else None
+        return around[-2] if around[-2][1] >= TILE_SIZES[-1] else None
 
     def _staged(self, repeating: Loop) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
         """Tile the repeating loop and the indices in it, and stage each tile of indices for its rows."""
@@ -214,9 +210,8 @@ class _Choosing:
         name, size = repeating
         counted, count = around[-1]
         tile_bytes = self.nest.width_bytes * trips(self.row) * min(count, most)
-        tiles_a_thread = max(size * trips(around[:-2]) // (fixed.TILES_A_THREAD * machine.threads), 1)
-        rows = min(max(machine.tile_bytes // tile_bytes, fixed.STAGING_REPEATS), tiles_a_thread)
-        rows = max(tile_size(rows), fixed.STAGING_REPEATS)
+        share = max(size * trips(around[:-2]) // (fixed.TILES_A_THREAD * machine.threads), 1)
+        rows = tile_size(max(min(machine.tile_bytes // tile_bytes, share), TILE_SIZES[-1]))
         self._because(f"indices are staged for {rows} iterations of {name}, which repeats them")
         tiles = ((name, rows), (counted, most))
         before = [loop for loop, _ in around[:-2]]
@@ -259,4 +254,4 @@ def least_streamed_bytes(nest: NestShape, lanes: int, *, overlaps: bool, is_know
     if size % lanes == 0:
         is_peeled = name.role == "indices" and (not is_known or lanes * nest.width_bytes < STREAM_BYTES)
         return fixed.MIN_PEELED_BYTES if is_peeled else STREAM_BYTES
-    return fixed.MIN_STREAMED_ROW_BYTES if overlaps else nest.least_peeled_bytes
+    return fixed.MIN_STREAMED_ROW_BYTES if overlaps else fixed.MIN_PEELED_BYTES

@@ -5,36 +5,26 @@ from dataclasses import replace
 
 from ...ir.loop_name import LoopName
 from .fields import change, make
-from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
+from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
 from .schedule import Choice, Schedule
 from .shape import Loop, NestShape, trips
 from .steps import Prefetch
 from .thresholds import (
-    GRADIENT_PIECES,
-    GRADIENT_SHARE,
     GROUPED_PIECE_BYTES,
-    LEAST_FAR_ALONE_BYTES,
-    LEAST_FISSIONED_BAG,
     LEAST_INTERLEAVED_TIMES,
-    LEAST_PIECE_BYTES,
-    LEAST_SHARED_SORT,
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
-    LISTED_WIDTHS,
-    LISTING_VECTOR_BYTES,
+    MIN_PEELED_BYTES,
     MIN_POSITIONS_OF_AN_OWNER,
     MOST_FAR_ALONE_BYTES,
-    MOST_FISSIONED_ROW_BYTES,
-    MOST_LISTING_OWNERS,
     MOST_OWNERS,
-    MOST_SORT_PARTS,
     MOST_SUMMED_BYTES,
     OWNED_BLOCK_BYTES,
     SLICES_AHEAD,
     SORT_TO_SUM,
-    SUMMED_PIECE_BYTES,
+    TILE_SIZES,
 )
 from .tiling import tile_checks, tile_innermost
 
@@ -50,7 +40,7 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
     if machine.threads > MOST_OWNERS:
         machine = replace(machine, threads=MOST_OWNERS)
     adding = [loop for loop in nest.copied if loop[1] != 1]
-    if nest.width_bytes * trips(adding) + nest.table_bytes < GRADIENT_SHARE * machine.min_shared_bytes:
+    if nest.width_bytes * trips(adding) + nest.table_bytes < machine.min_shared_bytes:
         return [Choice(Schedule(), ("one thread adds: there is little to add, and to clear",))]
     rows = _rows(nest, machine)
     ways = [_with_rows(nest, machine, way, rows) for way in _shares(nest, adding, machine, rows)]
@@ -131,9 +121,7 @@ def _sort_parts(places: int, positions: int, threads: int) -> int | None:
 
     Each part has counts for all positions, which one thread sums: so parts are fewer where positions are more.
     """
-    if places < LEAST_SHARED_SORT:
-        return None
-    parts = 1 << min(threads, MOST_SORT_PARTS).bit_length() - 1
+    parts = 1 << threads.bit_length() - 1
     while parts > 1 and parts * parts * positions > SORT_TO_SUM * places:
         parts //= 2
     return parts if parts > 1 else None
@@ -155,7 +143,7 @@ def clears_in_vectors(nest: NestShape) -> bool:
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), (LoopName(), 0))
     run_bytes = nest.width_bytes * size
     is_even = run_bytes % STREAM_BYTES == 0 and name.role != "axis"
-    return nest.has_packed_rows and (is_even or run_bytes >= nest.least_peeled_bytes)
+    return nest.has_packed_rows and (is_even or run_bytes >= MIN_PEELED_BYTES)
 
 
 def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Schedule) -> Iterator[Choice]:
@@ -187,7 +175,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
         part_bytes = -(-row_bytes // parts // LINE_BYTES) * LINE_BYTES
         yield _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
     elif len(inner) == 1 and not shares_lines:
-        pieces = [size for size in GRADIENT_PIECES if threads * size * nest.width_bytes <= row_bytes]
+        pieces = [size for size in TILE_SIZES if threads * size * nest.width_bytes <= row_bytes]
         if pieces and pieces[0] * nest.width_bytes >= LINE_BYTES:
             yield _share_rows(beside, adding, inner[0][0], pieces[0], nest.width_bytes)
     axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
@@ -241,9 +229,8 @@ def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName],
         and len(counted) == 1
         and sum(name.role == "axis" for name, _ in nest.table) == 1
         and [name for name, _ in adding if name != counted[0]] == []
-        and nest.width_bytes in LISTED_WIDTHS
-        and machine.wide_vector_bytes >= LISTING_VECTOR_BYTES
-        and nest.table_bytes >= OWNED_BLOCK_BYTES * min(machine.threads, MOST_LISTING_OWNERS)
+        and nest.width_bytes in GATHERED_BYTES
+        and nest.table_bytes >= OWNED_BLOCK_BYTES * machine.threads
     )
 
 
@@ -255,7 +242,7 @@ def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loo
     """
     axis, _ = owned
     block = 1 << max(OWNED_BLOCK_BYTES // nest.width_bytes, 1).bit_length() - 1
-    owners = 1 << min(machine.threads, MOST_LISTING_OWNERS).bit_length() - 1
+    owners = 1 << machine.threads.bit_length() - 1
     tiles, parallel = tile_checks(nest.checked, machine)
     schedule = make(
         (*tiles, (loop, LISTED_TILE)),
@@ -322,8 +309,7 @@ def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> boo
     return (
         machine.interleaved_times >= LEAST_INTERLEAVED_TIMES
         and loop.role == "bag"
-        and dict(nest.loops)[loop] >= LEAST_FISSIONED_BAG
-        and LINE_BYTES < nest.run_bytes <= MOST_FISSIONED_ROW_BYTES
+        and nest.run_bytes > LINE_BYTES
         and machine.exceeds_last_level_cache(nest.table_bytes)
     )
 
@@ -350,7 +336,7 @@ def _prefetches(
     if not _is_fissioned(nest, machine, loop):
         return (far, near), (f"data exceeds the last cache: {ahead} into L2 and {near.ahead} into L1",)
     far, why = far.replace(separate=loop), f"{ahead}, by a loop in front of each bag"
-    if LEAST_FAR_ALONE_BYTES <= nest.run_bytes <= MOST_FAR_ALONE_BYTES:
+    if nest.run_bytes <= MOST_FAR_ALONE_BYTES:
         return (far,), (why,)
     return (far, near), (why, f"and {near.ahead} ahead into L1 between them")
 
@@ -367,8 +353,8 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     if row_bytes <= MOST_SUMMED_BYTES:
         return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
     even_bytes = min(machine.wide_vector_bytes, row_bytes & -row_bytes)
-    piece_bytes = next(size for size in range(SUMMED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
-    has_pieces = even_bytes >= least and piece_bytes >= LEAST_PIECE_BYTES
+    piece_bytes = next(size for size in range(GROUPED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
+    has_pieces = even_bytes >= least and piece_bytes >= LINE_BYTES
     if has_pieces and any(name.role == "bag" for name, _ in nest.loops):
         inner = nest.innermost[0]
         tiles, order = ((inner, piece_bytes // width_bytes),), (inner.outer_tile, "bag", inner.inner_tile)

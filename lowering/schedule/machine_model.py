@@ -14,6 +14,8 @@ from .thresholds import CHECKED_LAUNCHES, LANE_UOPS, TILE_SIZES, UNROLLED_VECTOR
 # the elements that gather instructions load; the bytes of a vector that has instructions which set one lane.
 LINE_BYTES, STREAM_BYTES, MIN_SINGLE_BYTES = 64, 16, 4
 GATHERED_BYTES = (4, 8)
+# The vectors that there are.
+VECTORS_BYTES = (STREAM_BYTES, 32, 64)
 PART_BYTES = 16
 # For how many calls a line may stay in a cache, and the steps in which that is found, each half of the one before.
 LEAST_CALLS, MOST_CALLS, HALVINGS = 2.0**-6, 2.0**6, 9

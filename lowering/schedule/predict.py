@@ -132,8 +132,8 @@ class Work(NamedTuple):
         starts_ns: what tiles wait for at their start.
         clears: whether the stores clear the table in a nest of their own.
         cleared_bytes: what that nest reads from memory and writes.
-        alone_ns: what no other thread shares.
         chain_ns: the additions to one position, each of which waits for the one before.
+        alone_ns: what no other thread shares.
     """
 
     lines_ns: float
@@ -146,8 +146,8 @@ class Work(NamedTuple):
     starts_ns: float = 0.0
     clears: bool = False
     cleared_bytes: tuple[float, float] = (0.0, 0.0)
-    alone_ns: float = 0.0
     chain_ns: float = 0.0
+    alone_ns: float = 0.0
 
 
 class Data(NamedTuple):
@@ -175,7 +175,7 @@ class Model:
             or machine.is_worth_sharing(nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes)
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        resolve_uops = fixed.RESOLVE_UOPS * nest.tuple_size + fixed.COMBINE_UOPS * (nest.tuple_size - 1)
+        resolve_uops = fixed.RESOLVE_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
         bits = None if is_gradient else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
         self._staged, self._resolve_uops = bits, 1 if bits else resolve_uops
         self._out_bytes = nest.table_bytes if is_gradient else nest.written_bytes
@@ -270,7 +270,6 @@ class Model:
         lines_ns, line_bytes = (0.0, 0.0) if grouped else self._added_lines(schedule, team, traffic)
         zeros_ns, fetched, cleared = self._zeros(schedule, traffic, copied=counts)
         clears = not (value(schedule, "fuse_owned") or grouped)
-        again = fixed.SUMMED_AGAIN_UOPS if grouped else fixed.ADDED_AGAIN_UOPS
         return Work(
             *(lines_ns, zeros_ns, indices_ns, 0.0 if counts else self._check_ns(bits)),
             uops=self._sum_uops(schedule, team, passes, 1 if bits else self._resolve_uops),
@@ -278,8 +277,8 @@ class Model:
             written_bytes=line_bytes + (0 if clears else cleared),
             clears=clears,
             cleared_bytes=(fetched, cleared),
+            chain_ns=0.0 if grouped else self._places / self._positions * fixed.ADDED_AGAIN_UOPS * self._uop_ns,
             alone_ns=self._sort_ns(schedule) if grouped else 0.0,
-            chain_ns=self._places / self._positions * again * self._uop_ns,
         )
 
     # how the work is shared
@@ -482,8 +481,8 @@ class Model:
         ends, places = (machine.random_line_ns(8 * count) for count in (self._positions, self._places))
         parts = value(schedule, "sort_parts") or 1
         threads = min(parts, machine.threads)
-        own_ns = 2 * ends + places + (2 * self._resolve_uops + fixed.SORT_UOPS) * self._uop_ns
-        summed_ns = parts * self._positions * fixed.SUMMED_COUNT_UOPS * self._uop_ns
+        own_ns = 2 * ends + places + 2 * self._resolve_uops * self._uop_ns
+        summed_ns = parts * self._positions * fixed.VECTOR_UOPS * self._uop_ns
         return self._places * own_ns / threads + summed_ns + (2 * machine.launch_ns if threads > 1 else 0.0)
 
     # instructions
@@ -504,12 +503,12 @@ class Model:
             whole, rest = divmod(self._run, lanes or 1)
             # The halves of a vector that is wider than the machine's are put together, lane by lane.
             vector = (fixed.LANE_UOPS + (wide > 1)) * (lanes or 1) + fixed.VECTOR_UOPS * wide
-            uops = fixed.ELEMENT_UOPS * self._places
+            uops = fixed.VECTOR_UOPS * self._places
             if lanes is not None:
-                uops = (whole * vector + rest * fixed.ELEMENT_UOPS) * self._places / max(self._run, 1)
+                uops = (whole * vector + rest * fixed.VECTOR_UOPS) * self._places / max(self._run, 1)
         else:
             run_bytes = width * self._run
-            each = fixed.ROW_UOPS if specialize is None else fixed.SPECIALIZED_ROW_UOPS
+            each = fixed.ROW_UOPS
             alone_bytes = width if specialize is None else vector_bytes
             loaded, rest = divmod(run_bytes, alone_bytes if lanes is None else lanes * width)
             loaded *= wide
@@ -526,19 +525,19 @@ class Model:
         nest, vector_bytes = self._nest, self._machine.vector_bytes
         if value(schedule, "owners"):
             part = 1 / team.owners
-            listing = fixed.LISTING_UOPS / (value(schedule, "list_lanes") or 1)
+            listing = fixed.RESOLVE_UOPS / (value(schedule, "list_lanes") or 1)
             resolve += listing if value(schedule, "compact") else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
         found = passes * self._places * resolve
         if value(schedule, "grouped"):  # sums are stored, and the end of a group of unknown size is mispredicted
-            found += self._positions * (fixed.SPECIALIZED_ROW_UOPS + self._row_bytes / vector_bytes)
+            found += self._positions * (fixed.ROW_UOPS + self._row_bytes / vector_bytes)
             found += min(self._positions, self._places) * fixed.MISPREDICTED_UOPS
         if not nest.is_row:  # with each element, an index and an element of the next tile are prefetched
             tile = schedule.prefetches("tile")
-            return found + self._places * (fixed.ELEMENT_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if tile else 0))
+            return found + self._places * (fixed.VECTOR_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if tile else 0))
         step_bytes = schedule.lanes * nest.width_bytes if schedule.lanes else vector_bytes  # LLVM makes vectors
         wide, whole = max(step_bytes / vector_bytes, 1.0), schedule.row_bytes is not None
         each = fixed.ADDED_VECTOR_UOPS * wide + (0 if whole else fixed.VECTOR_UOPS / 2)
-        row = fixed.SPECIALIZED_ROW_UOPS if whole else fixed.ROW_UOPS
+        row = fixed.ROW_UOPS
         row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.prefetches() else 0
         return found + self._places / team.row_share * (row + self._row_bytes * team.row_share / step_bytes * each)
 
@@ -549,15 +548,14 @@ class Model:
         pieces = data.pieces
         row = pieces * self._resolve_uops + data.prefetch_uops / max(self._places, 1)
         if schedule.lanes is None and not (nest.is_row and nest.has_packed_rows and nest.is_packed):
-            adding = elements * fixed.ELEMENT_UOPS
+            adding = elements * fixed.VECTOR_UOPS
         else:  # LLVM makes vectors, where the schedule has none
             lanes = schedule.lanes or max(vector_bytes // sum_bytes, 1)
             vectors = elements / lanes * max(lanes * sum_bytes / vector_bytes, 1.0)
             each = 1 if in_registers else fixed.ADDED_VECTOR_UOPS + fixed.VECTOR_UOPS / 2
             adding = vectors * (each + (nest.sum_bytes > 0))
-        again = pieces * (fixed.SUMMED_AGAIN_UOPS if in_registers else fixed.ADDED_AGAIN_UOPS)
-        bag = pieces * fixed.SPECIALIZED_ROW_UOPS + elements * sum_bytes / vector_bytes
-        return self._places * max(row + adding, again) + self._out_bytes // max(elements * sum_bytes, 1) * bag
+        bag = pieces * fixed.ROW_UOPS + elements * sum_bytes / vector_bytes
+        return self._places * (row + adding) + self._out_bytes // max(elements * sum_bytes, 1) * bag
 
 
 def predict(schedule: Schedule, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Terms:
@@ -603,7 +601,7 @@ def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: f
     l2 = max(parts[L2] - min(machine.l1_bytes / span_bytes, 1.0), 0.0)
     parts = 0.0, l2, parts[L3], parts[MEMORY]
     l2_ns, following = l2 * (own[L2] - own[L1]), copy_ns(machine, LINE_BYTES, parts)
-    beside_ns, late = beside * following, min(beside, fixed.LATE_LINES)
+    beside_ns, late = beside * following, min(beside, 1.0)
 
     def of_both(last_ns: float, memory_ns: float) -> tuple[float, float]:
         return parts[L3] * (last_ns - own[L1]), parts[MEMORY] * (memory_ns - own[L1])

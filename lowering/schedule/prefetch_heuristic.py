@@ -9,6 +9,7 @@ import math
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
+from .schedule import Schedule
 from .shape import Loop, NestShape
 from .steps import WHOLE_ROW, Prefetch
 
@@ -59,13 +60,13 @@ def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
     counted = [place for place, name in enumerate(names) if name.role == "indices"]
     if not nest.span_bytes or len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
         return None
-    name, rows = nest.loops[counted[0] - 1]
+    name, _ = nest.loops[counted[0] - 1]
     indices = nest.loops[counted[0]][1]
     own = {dim.loop for dim, _ in nest.table}
     row_bytes = nest.span_bytes // axes[0]
     piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
     uses = indices * row_bytes / nest.span_bytes * LINE_BYTES / piece_bytes
-    if name not in own or rows < fixed.MIN_SLICES or uses < fixed.MIN_LINE_USES or nest.table_bytes <= machine.l2_bytes:
+    if name not in own or uses < 1 or nest.table_bytes <= machine.l2_bytes:
         return None
     if not machine.near_bytes <= nest.span_bytes <= machine.l2_room_bytes or not nest.has_packed_rows:
         return None
@@ -73,7 +74,7 @@ def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
         return None
     is_short = nest.is_row and row_bytes <= LINE_BYTES
     lines = -(-nest.span_bytes // (LINE_BYTES * indices)) if is_short else -(-axes[0] // indices)
-    return (name, lines) if lines <= fixed.MOST_SLICE_LINES else None
+    return name, lines
 
 
 def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
@@ -84,13 +85,13 @@ def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
 def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Prefetches:
     row_bytes, near = nest.run_bytes, machine.l2_room_bytes
     is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
-    is_soon_over = count < fixed.MIN_DISTANCES * machine.near_rows
+    is_soon_over = count < machine.near_rows
     if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or is_soon_over:
         return NOTHING
     near_one, far = near_and_far_rows(nest, machine, loop, count)
     lines, soon, later = far.lines, near_one.ahead, far.ahead
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        is_short = LINE_BYTES <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
+        is_short = row_bytes >= LINE_BYTES
         if not is_short and not is_spread_out(nest, machine):
             return NOTHING
         one = far if row_bytes <= LINE_BYTES else near_one
@@ -112,8 +113,8 @@ def near_and_far_rows(
     row_bytes = row_bytes or nest.run_bytes
     touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
     lines = min(touched, fixed.MOST_PREFETCHED_LINES)
-    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // fixed.MIN_DISTANCES), 1)
-    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // fixed.MIN_DISTANCES), 1)
+    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count), 1)
+    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count), 1)
     return Prefetch("rows", loop, soon, lines, NEAR), Prefetch("rows", loop, later, lines, FAR)
 
 
@@ -126,8 +127,7 @@ def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int
     `loop` runs over `count` elements. There is none where it ends too soon: the core itself has the loads of so few
     elements under way.
     """
-    places = nest.out_bytes // nest.width_bytes
-    most = min(count // fixed.MOST_SHARE_OF_A_LOOP, places // fixed.MOST_SHARE_OF_PLACES)
+    most = count // fixed.MOST_SHARE_OF_A_LOOP
     if most < machine.l1_misses:
         return ()
     is_near = machine.near_line_ns[-1] <= machine.line_ns[-1] and nest.innermost[0].role != "inner"
@@ -147,7 +147,7 @@ def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, Lo
     if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
         return NOTHING
     why = f"the next row of data is prefetched, {lines} lines a step"
-    soon = Prefetch("rows", inside[name], fixed.NEXT_ROW, lines, NEAR)
+    soon = Prefetch("rows", inside[name], 1, lines, NEAR)
     if not machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * (nest.table_bytes + nest.out_bytes)):
         return (soon,), why
     later = Prefetch("rows", inside[name], fixed.LATER_ROW, lines, FAR)
@@ -170,9 +170,26 @@ def beside_gathers(nest: NestShape, machine: MachineModel, prefetches: tuple[Pre
 
 def along_the_copy(nest: NestShape, prefetches: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
     """Return prefetches that are made along with the copy, where they are of long rows without code of their own."""
-    if not nest.has_plain_rows or not nest.has_packed_rows or nest.run_bytes < fixed.MIN_SWEPT_ROW_BYTES:
+    if not nest.has_plain_rows or not nest.has_packed_rows or nest.run_bytes < fixed.LONG_ROW_BYTES:
         return prefetches
     counted = nest.loops[-2][0] if len(nest.loops) > 1 else None
     if counted not in nest.looked_up or any(LoopName(each.loop).untiled != counted for each in prefetches):
         return prefetches
     return tuple(each.replace(lines=WHOLE_ROW) for each in prefetches)
+
+
+def prefetches_ahead(nest: NestShape, machine: MachineModel, schedule: Schedule) -> list[tuple[Prefetch, ...]]:
+    """Return the prefetches of rows, or of elements, near and far ahead, into both caches or one."""
+    counted = [(name, size) for name, size in nest.loops if name in nest.looked_up]
+    if not counted:
+        return []
+    (name, size), tiled = counted[-1], dict(schedule.tiles)
+    loop = name.inner_tile if name in tiled else name
+    around = [loop for loop in nest.loops if loop not in nest.row]
+    if nest.is_row and around[-1][0] == name:
+        near, far = near_and_far_rows(nest, machine, loop, size)
+        tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
+        return tried if schedule.row_bytes is not None else [along_the_copy(nest, each) for each in tried]
+    if not nest.is_row and schedule.lanes is not None:
+        return [elements_ahead(nest, machine, loop, size, schedule.lanes)]
+    return []

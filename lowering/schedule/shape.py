@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from .fields import value
-from .machine_model import MIN_SINGLE_BYTES
 from .schedule import Schedule
-from .thresholds import MIN_NARROW_PEELED_BYTES, MIN_PEELED_BYTES
 
 # The patterns of accesses: from end to end; slices of one index at random places; single elements at random places;
 # slices that are read again and again, since outer loops repeat them; and rows or elements that are added to.
@@ -118,11 +116,6 @@ class NestShape:
     def run_bytes(self) -> int:
         """Bytes of out that the innermost loop writes."""
         return self.width_bytes * self.innermost[1]
-
-    @property
-    def least_peeled_bytes(self) -> int:
-        """The shortest contiguous run for which non-temporal stores pay with single elements at both ends."""
-        return MIN_PEELED_BYTES if self.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
 
     @property
     def read_bytes(self) -> int:

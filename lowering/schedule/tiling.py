@@ -5,22 +5,16 @@ from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from .fields import value
-from .machine_model import MachineModel, tile_size
+from .machine_model import LINE_BYTES, MachineModel, tile_size
 from .schedule import Schedule
 from .shape import Loops, NestShape, scheduled_loops, trips
 from .thresholds import (
-    LEAST_CHECKED_TILE,
     LEAST_TIMES_STAGED_RESULT,
     MIN_CHECKED,
     MIN_FUSED_CHECKS,
     MIN_PREFETCHED_INDEX_BYTES,
-    MIN_RUN_BYTES,
-    MIN_RUN_CHECKED,
     MIN_STAGED_BAG_INDICES,
-    MOST_STAGED_GRADIENT_ROW_BYTES,
-    MOST_STAGED_RESULT_BYTES,
     STAGED_BITS,
-    STAGED_GRADIENT_BITS,
     STAGED_INDEX_BYTES,
 )
 
@@ -32,9 +26,9 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
     """Return (tiles, parallel loops) of the nest that checks indices; none where one thread is as fast."""
     loops = [(name.beside("check"), size) for name, size in checked if size != 1]
     least = machine.min_shared_checks
-    if trips(loops) < max(least, 2 * LEAST_CHECKED_TILE):
+    if trips(loops) < least:
         return (), ()
-    return tile_innermost(loops, 1, least // 16, max(least // 4, LEAST_CHECKED_TILE))
+    return tile_innermost(loops, 1, least // 16, least // 4)
 
 
 class FusedCheck(NamedTuple):
@@ -119,13 +113,13 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     is_looked_up = [loop.name.dimension in nest.looked_up for loop in loops]
     has_vectors = schedule.lanes is not None and not nest.is_row
     is_run = has_vectors and nest.innermost[0].role == "indices"
-    least, least_bytes = (MIN_RUN_CHECKED, MIN_RUN_BYTES) if is_run else (MIN_CHECKED, MIN_PREFETCHED_INDEX_BYTES)
+    least_bytes = 0 if is_run else MIN_PREFETCHED_INDEX_BYTES
     found, count = None, 0
     for place, loop in enumerate(loops):
         if not is_looked_up[place]:
             break
         checked = math.prod(inner.trips for at, inner in enumerate(loops) if at > place and is_looked_up[at])
-        if loop.name == parallel[-1] or (found is not None and checked >= least and not nest.sums_bags):
+        if loop.name == parallel[-1] or (found is not None and checked >= MIN_CHECKED and not nest.sums_bags):
             found, count = loop.name, checked
     if found is None:
         return None
@@ -157,7 +151,7 @@ def _can_stage_result(nest: NestShape, machine: MachineModel) -> bool:
     The check reads from memory what owners read once more; the copy reads the buffer and writes out.
     """
     is_one_run = sum(size != 1 for _, size in nest.table) == 1
-    is_small = nest.table_bytes <= min(MOST_STAGED_RESULT_BYTES, nest.all_index_bytes // LEAST_TIMES_STAGED_RESULT)
+    is_small = nest.table_bytes <= nest.all_index_bytes // LEAST_TIMES_STAGED_RESULT
     return is_one_run and is_small and machine.exceeds_last_level_cache(2 * nest.all_index_bytes)
 
 
@@ -180,10 +174,10 @@ def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: Machin
     """Return the bits of a position that the check of a gradient stages: of short rows, added in their order."""
     shares_rows = any(name != "owners" for name in _shared(schedule))
     is_plain = not (value(schedule, "compact") or value(schedule, "grouped") or schedule.order or shares_rows)
-    is_short = nest.row_bytes <= MOST_STAGED_GRADIENT_ROW_BYTES and nest.all_index_bytes > machine.l2_bytes
+    is_short = nest.row_bytes <= LINE_BYTES and nest.all_index_bytes > machine.l2_bytes
     if not (is_plain and is_short and nest.index_bytes == STAGED_INDEX_BYTES):
         return None
-    return _fewest_bits(nest, STAGED_GRADIENT_BITS)
+    return _fewest_bits(nest, (*STAGED_BITS, 32))
 
 
 def _shared(schedule: Schedule) -> list[str]:

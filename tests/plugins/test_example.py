@@ -43,8 +43,8 @@ nest = gn.run_stage(kernel.stages["operator"], data, indices, pipeline=f"nest,er
 said["stage"] = bool((nest == data[indices]).all())
 result = gn.tune("gather", data, indices, candidates=[SCHEDULE], rounds=15)
 said["tuned"] = [[trial.outcome, trial.reason] for trial in result.trials if "sort-indices" in str(trial.schedule)]
-from gathernest.lowering.schedule.search.search_space import GENERATORS
-from gathernest.lowering.schedule.search.space import Space
+from gathernest.lowering.schedule.candidates import GENERATORS
+from gathernest.lowering.schedule.candidates import Space
 staged = gn.Schedule.parse(SCHEDULE.partition(",sort")[0])
 offered = GENERATORS[-1](Space(kernel.plan.layout.nest, staged), staged)
 said["offered"] = [str(schedule).rpartition(",")[2] for schedule in offered]

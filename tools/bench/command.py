@@ -35,8 +35,8 @@ EXAMPLES = """examples:
   gathernest bench --store
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --model docs/two_sockets.json
-  gathernest bench --regret --json regret.json
-  gathernest bench --regret --from regret.json
+  gathernest bench --regret --csv docs/measurements/mine.csv
+  gathernest bench --regret --from docs/measurements/mine.csv
   gathernest bench --by-hand
   gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
   gathernest bench --static --against asv_bench/static.json
@@ -87,11 +87,12 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help=f"with --regret: schedules of a case, the chosen one included (default: {MOST_CANDIDATES})",
     )
+    parser.add_argument("--csv", metavar="FILE", help="with --regret: write each candidate with its time to FILE")
     parser.add_argument(
         "--from",
         dest="stored",
         metavar="FILE",
-        help="with --regret: judge the choices and predictions of today by what --json wrote there, and time nothing",
+        help="with --regret: judge the choices and predictions of today by what --csv wrote there, and time nothing",
     )
     parser.add_argument(
         "--by-hand", action="store_true", help="time cases beside C written by hand instead, as Markdown; no peers"
@@ -234,17 +235,12 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
 
 def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     if options.stored is not None:
-        from .regret import as_markdown, judged, reading, recorded_machine, stored_regret
+        from .regret import as_markdown, judged
 
-        path = Path(options.stored)
-        said = stored_regret(path)
-        with reading(path):
-            machine = recorded_machine(said) if knobs.machine is None else machine_model()
-            text = as_markdown(judged(said, machine))
-        print(text)
+        print(as_markdown(judged(Path(options.stored), None if knobs.machine is None else machine_model())))
         return DONE
     threads = _threads(options)
-    from .regret import as_json, as_markdown, measure_regret
+    from .regret import as_csv, as_json, as_markdown, measure_regret
 
     _say("note", _busy_notes())
     chosen = [case for case in _cut(cases, options) if case.family != "call"]
@@ -255,6 +251,8 @@ def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
         measured = measure_regret(chosen, rounds=_rounds(options), threads=threads, most=most, advance=advance)
     if options.json is not None:
         _write_json(as_json(measured), options.json)
+    if options.csv is not None:
+        Path(options.csv).write_text(as_csv(measured), encoding="utf-8")
     if options.json != "-":
         print(as_markdown(measured))
     wrong = [text for one in measured.cases for text in one.wrong]

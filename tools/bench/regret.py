@@ -1,9 +1,9 @@
 """The regret: the chosen schedule of every case beside the best of other candidates, and the prediction's error."""
 
+import csv
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,30 +12,30 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, ScheduleError
-from ...ir.numbers import parse_json
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.host_load import OtherLoad
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
-from ...kernels.host.machine_files.described_machine import said_of_machine
 from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
 from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
-from ...lowering.schedule.candidates import candidates
+from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.shape import NestShape
 from .cases.case import Case, Inputs, expected
+from .cases.suite import BY_NAME
 from .measure import geometric_mean
 from .peers.gathernest_peer import compile_case
 from .table import markdown_table, ratio_text, time_text
 
 # A candidate that takes so many times as long as the best in the first rounds is not timed again.
 FAR_SLOWER = 1.25
+COLUMNS = ("case", "machine", "threads", "schedule", "time_us")
 SHOWN_REGRET = 1.05  # the best schedule is told below the table from here on
 
 
@@ -101,10 +101,10 @@ class Measured:
 
     Attributes:
         cases: what was found of each.
-        rounds, threads: how often candidates were timed, and on how many threads.
+        rounds, threads: how often candidates were timed, 0 where the times are stored ones, and on how many threads.
         machine: the model that schedules were chosen by.
         busy_cores: how many cores other processes used meanwhile.
-        cpu, cores: where.
+        cpu, cores: where; the name of the file of stored times.
     """
 
     cases: Sequence[Regretted]
@@ -138,7 +138,7 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
         chosen = compile_case(case, inputs.indices[0])
     nest, machine = chosen.plan.layout.nest, machine_model()
     predict = _predictions(case, nest, machine)
-    proposed = candidates(nest, machine, chosen.schedule, is_gradient=not case.is_plain)
+    proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
     schedules = _first(proposed, most, predict)
     right = expected(case, inputs, 0)
     rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
@@ -211,78 +211,66 @@ def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, f
     if best == chosen:
         return measured_us, best, 1.0
     pair = {name: calls[name] for name in (chosen, best)}
-    return measured_us, best, time_interleaved(pair, rounds=2 * rounds, settle_s=0.0).ratio(best, chosen)
+    ratio = time_interleaved(pair, rounds=2 * rounds, settle_s=0.0).ratio(best, chosen)
+    best_us = chosen_us / ratio  # others that were faster in the first rounds were lucky
+    return {name: max(time_us, best_us) for name, time_us in measured_us.items()} | {best: best_us}, best, ratio
 
 
-def stored_regret(path: Path) -> dict[str, Any]:
-    """Return what `as_json` gave and a file holds; raises GathernestError where it is no such file."""
-    with reading(path):
-        said = parse_json(path.read_bytes(), allow_nan=True)
-        if all("candidates" in case and "data" in case for case in said["cases"]) and "machine_model" in said:
-            return said
-        raise ValueError("it lacks candidates or shapes of its cases")
+def as_csv(measured: Measured) -> str:
+    """Return the times as rows of `COLUMNS`, which `judged` reads."""
+    lines = [",".join(COLUMNS)]
+    for one in measured.cases:
+        for each in one.candidates:
+            if each.measured_us is not None:
+                cells = one.case.name, measured.machine.name, measured.threads, each.schedule, f"{each.measured_us:.4g}"
+                lines.append(",".join(f'"{cell}"' if "," in str(cell) else str(cell) for cell in cells))
+    return "\n".join(lines) + "\n"
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise GathernestError where the body finds something else in a file than `as_json` gave."""
-    try:
-        yield
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        reason = str(getattr(error, "strerror", None) or repr(error))
-        raise GathernestError(
-            f"{path} is no file of `gathernest bench --regret --json FILE` ({reason}); write one, and name it with "
-            "--from"
-        ) from None
-
-
-def recorded_machine(said: Mapping[str, Any]) -> MachineModel:
-    """Return the machine model that a stored measurement was chosen by."""
-    fields = said["machine_model"]
-    base = {"base": fields["name"]} if fields["name"] in BUILT_IN else {}
-    model, threads = said_of_machine({**base, **fields})
-    return replace(model, threads=threads or 1)
-
-
-def judged(said: Mapping[str, Any], machine: MachineModel) -> Measured:
-    """Return a stored measurement with the choices and predictions that are made today, for a machine.
+def judged(path: Path, machine: MachineModel | None = None) -> Measured:
+    """Return stored measurements with the choices and predictions that are made today.
 
     A choice that was not among the measured candidates has no time, and its case no regret.
 
     Args:
-        said: what `stored_regret` returned.
-        machine: the model to choose by.
+        path: a file that `as_csv` wrote.
+        machine: the model to choose by; that of the file when omitted.
+
+    Raises:
+        GathernestError: the file is none, or is of a machine or a case that is not known.
     """
-    fields = [name for name in Case.__dataclass_fields__ if name in said["cases"][0]]
-    found: list[Regretted] = []
-    for stored in said["cases"]:
-        given: dict[str, Any] = {name: stored[name] for name in fields}
-        given |= {name: tuple(given[name]) for name in ("data", "indices")}
-        found.append(_judged(Case(**given), stored, machine))
-    return Measured(found, said["rounds"], machine.threads, machine, said["busy_cores"], said["cpu"], said["cores"])
+    times: dict[str, dict[str, float]] = {}
+    try:
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        if not rows:
+            raise ValueError("it has no rows")
+        for row in rows:
+            times.setdefault(row["case"], {})[str(Schedule.parse(row["schedule"]))] = float(row["time_us"])
+        model = replace(BUILT_IN[rows[0]["machine"]], threads=int(rows[0]["threads"])) if machine is None else machine
+        cases = [BY_NAME[name] for name in times]
+    except (OSError, ValueError, TypeError, KeyError, IndexError, ScheduleError) as error:
+        reason = str(getattr(error, "strerror", None) or repr(error))
+        raise GathernestError(
+            f"{path} is no file of `gathernest bench --regret --csv FILE` ({reason}); write one, and name it with "
+            "--from"
+        ) from None
+    found = [_judged(case, times[case.name], model) for case in cases]
+    return Measured(found, 0, model.threads, model, 0.0, path.name)
 
 
-def _judged(case: Case, stored: Mapping[str, Any], machine: MachineModel) -> Regretted:
+def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
     data, indices = (ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype)))
     problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
     nest = Layout.of(problem).nest
     kind = {"is_gradient": case.is_gradient, "is_reduction": case.is_reduction}
     chosen = str(choice_for(nest, machine, **kind).schedule)
-    before = stored["candidates"][0]["schedule"]
-    measured_us = {each["schedule"]: each["measured_us"] for each in stored["candidates"]}
-    rejected = {each["schedule"]: each.get("rejected", "") for each in stored["candidates"]}
-    rejected.setdefault(chosen, "not measured")
     predict = _predictions(case, nest, machine)
     named = [
-        Candidate(text, measured_us.get(text), predict(Schedule.parse(text)), rejected[text])
+        Candidate(text, measured_us.get(text), predict(Schedule.parse(text)), "" if text in measured_us else "no time")
         for text in dict.fromkeys([chosen, *measured_us])
     ]
-    best, taken_us = stored["best"], measured_us.get(chosen)
-    if chosen == before:
-        ratio = stored["ratio"]
-    else:  # beside the best, as that is beside the one that was chosen before
-        ratio = stored["ratio"] * taken_us / measured_us[before] if taken_us else None
-        ratio = 1.0 if chosen == best else ratio
+    best = min(measured_us, key=lambda text: measured_us[text])
+    ratio = measured_us[chosen] / measured_us[best] if chosen in measured_us else None
     return Regretted(case, tuple(named), best, ratio)
 
 
@@ -330,14 +318,18 @@ def as_markdown(measured: Measured) -> str:
         if one.regret is None
     ]
     all_of_them = summary(found)
+    measured_by = (
+        f"medians of {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
+        f"{measured.busy_cores:.1f} cores meanwhile"
+    )
+    where = f"{measured.cpu}, {measured.cores} cores" if measured.rounds else f"times of {measured.cpu}"
     lines = [
         f"regret: geometric mean {all_of_them.geometric_mean:.3f}, worst {all_of_them.worst:.2f} "
         f"({all_of_them.worst_case})",
         f"error of the prediction: median {_percent(all_of_them.median_error)} of the chosen schedules, "
         f"{_percent(all_of_them.median_error_of_all)} of all candidates",
-        f"{measured.cpu}, {measured.cores} cores, model {measured.machine.name}; {measured.threads} threads; medians of"
-        f" {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
-        f"{measured.busy_cores:.1f} cores meanwhile",
+        f"{where}, model {measured.machine.name}; {measured.threads} threads"
+        + (f"; {measured_by}" if measured.rounds else ""),
     ]
     return "\n\n".join(text for text in (table, "\n".join(better), "\n".join(lines)) if text)
 

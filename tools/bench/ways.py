@@ -12,7 +12,7 @@ _READ = {
     "list": frozenset[str](),
     "ablation": _TIMING | {"markdown"},
     "scaling": _TIMING | {"markdown", "model"},
-    "regret": _TIMING | {"markdown", "candidates", "json", "stored"},
+    "regret": _TIMING | {"markdown", "candidates", "json", "csv", "stored"},
     "by_hand": _TIMING | {"markdown"},
     "alternating": _TIMING | {"markdown", "peers"},
     "static": frozenset({"against", "json", "machine", "target", "threads", "write"}),

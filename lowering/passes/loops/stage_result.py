@@ -16,8 +16,9 @@ from ....ir.loop_name import LoopName
 from ...nest.builder import index_constant, insert_loop, named, size_of, tile_bounds
 from ...nest.located import builder_at, builder_at_end, builder_before
 from ...nest.queries import functions, loops, view_of
-from ...schedule.thresholds import COPIED_TILE
 
+# Copy so many elements at a time, 16 or 32 KB, so that threads share the copy of the smallest result.
+COPIED_TILE = 4096
 _ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, AccumulateOp)
 
 

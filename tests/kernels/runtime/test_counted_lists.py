@@ -13,11 +13,11 @@ from gathernest.ir.operator_spec import Gather, Gradient
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.lowering.passes.loops.stage_result import COPIED_TILE
 from gathernest.lowering.pipeline import run_passes
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.thresholds import COPIED_TILE
 from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, choose_check
 
 LISTS = (

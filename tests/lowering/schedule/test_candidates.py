@@ -15,7 +15,8 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.lowering.schedule.candidates import candidates, choose_gradient_schedule, choose_reduction
+from gathernest.lowering.schedule.candidates import Space, candidates
+from gathernest.lowering.schedule.choose import choose_gradient_schedule, choose_reduction
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
@@ -33,7 +34,7 @@ PROBLEMS = {
 def proposed(name: str) -> tuple[Schedule, ...]:
     with knobs.scope(num_threads=2):
         plan = make_plan(PROBLEMS[name], takes_tuned=False)
-    return tuple(candidates(plan.layout.nest, MACHINE, plan.schedule, is_gradient=False))
+    return tuple(candidates(Space(plan.layout.nest, plan.schedule, MACHINE)))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -60,15 +61,10 @@ def test_candidates_are_legal(name):
         run_stages(make_plan(PROBLEMS[name], schedule))
 
 
-def test_nothing_is_proposed_beside_a_nest_without_a_schedule():
-    small = NestShape((("indices", 3), ("inner", 4)), (), 4, (("axis", 5), ("inner", 4)))
-    assert list(candidates(small, MACHINE, Schedule(), is_gradient=False)) == [Schedule()]
-
-
 def test_those_of_a_gradient_have_other_parallel_loops():
     nest = NestShape((("indices", 10**6), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
     chosen = choose_gradient_schedule(nest, MACHINE).schedule
-    found = list(candidates(nest, MACHINE, chosen, is_gradient=True))
+    found = candidates(Space(nest, chosen, MACHINE, is_gradient=True))
     assert found[0] == chosen
     assert {each.get(OwnerComputes) for each in found} >= {None, OwnerComputes(2), OwnerComputes(4)}
 

@@ -20,7 +20,7 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.nest import queries
 from gathernest.lowering.nest.backward_slice import depends_on
 from gathernest.lowering.pipeline import parse_passes
-from gathernest.lowering.schedule.candidates import candidates
+from gathernest.lowering.schedule.candidates import Space, candidates
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.shape import ADDED, ELEMENTS, ONCE, summarize
@@ -43,7 +43,7 @@ def plan_of(case, schedule: Schedule | None = None) -> Plan:
 
 def schedules_of(case) -> list[Schedule]:
     plan, machine = plan_of(case), replace(BUILT_IN["zen4"], threads=2)
-    return list(candidates(plan.layout.nest, machine, plan.schedule, is_gradient=case.is_gradient))
+    return candidates(Space(plan.layout.nest, plan.schedule, machine, not case.is_plain))
 
 
 def nest_of(plan: Plan) -> ModuleOp:

@@ -13,21 +13,19 @@ from gathernest.tools.bench.regret import (
     Candidate,
     Measured,
     Regretted,
-    as_json,
+    as_csv,
     as_markdown,
     judged,
     measure_regret,
-    recorded_machine,
-    stored_regret,
     summary,
 )
 
-# `gathernest bench --regret --candidates 14 --json` of an EPYC Zen 4 (family 25 model 17, two cores), without the
+# `gathernest bench --regret --candidates 14 --csv` of an EPYC Zen 4 (family 25 model 17, two cores), without the
 # candidates that took more than 1.7 times as long as the best: on idle cores, and in an hour whose memory was slow.
-HERE = Path(__file__).parent
-RECORDED, IN_A_SLOW_HOUR = HERE / "regret-zen4.json", HERE / "regret-zen4-slow.json"
+DATA = Path(__file__).parents[3] / "docs" / "measurements"
+RECORDED, IN_A_SLOW_HOUR = DATA / "zen4.csv", DATA / "zen4-slow-hour.csv"
 # The same of an EPYC Zen 5 (family 26 model 2, two cores) on idle cores, chosen for a Zen 4 then, with 16 candidates.
-OF_ZEN5 = HERE / "regret-zen5.json"
+OF_ZEN5 = DATA / "zen5.csv"
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 
@@ -97,15 +95,12 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("file", "machine", "mean", "worst", "error", "newer"),
-    [
-        (RECORDED, "zen4", 1.03, 1.19, 0.22, 8),
-        (IN_A_SLOW_HOUR, "zen4", 1.04, 1.15, 0.23, 8),
-        (OF_ZEN5, "zen5", 1.07, 1.48, 0.15, 16),
-    ],
+    ("file", "mean", "worst", "error", "newer"),
+    [(RECORDED, 1.03, 1.19, 0.22, 8), (IN_A_SLOW_HOUR, 1.04, 1.15, 0.23, 8), (OF_ZEN5, 1.07, 1.48, 0.15, 16)],
+    ids=lambda value: value.stem if isinstance(value, Path) else None,
 )
-def test_choices_and_predictions_of_today_are_near_what_was_measured(file, machine, mean, worst, error, newer):
-    measured = judged(stored_regret(file), replace(BUILT_IN[machine], threads=2))
+def test_choices_and_predictions_of_today_are_near_what_was_measured(file, mean, worst, error, newer):
+    measured = judged(file)
     found = summary(measured.cases)
     # newer than the files: known runs, checks by all threads, elements prefetched into L1, sorts in parts
     assert sum(one.regret is None for one in measured.cases) <= newer
@@ -115,45 +110,40 @@ def test_choices_and_predictions_of_today_are_near_what_was_measured(file, machi
     assert found.median_error <= error
 
 
-def test_a_stored_measurement_is_judged_as_it_was_measured_where_nothing_changed(measured, tmp_path):
-    said = json.loads(json.dumps(as_json(measured)))
-    again = judged(said, recorded_machine(said))
-    assert again.machine == measured.machine
-    assert again.cases == measured.cases
-
-
-def test_another_choice_is_judged_by_its_own_time_and_one_without_a_time_has_no_regret(measured):
-    said = json.loads(json.dumps(as_json(measured)))
-    (case,) = said["cases"]
-    chosen, other, *_ = case["candidates"]
-    case |= {"best": chosen["schedule"], "ratio": 1.25, "candidates": [other, {**chosen, "measured_us": 10.0}]}
-    other["measured_us"] = 12.0
-    (one,) = judged(said, measured.machine).cases
-    assert (one.chosen.schedule, one.regret) == (chosen["schedule"], 1.0)
-    case["best"] = other["schedule"]
-    assert judged(said, measured.machine).cases[0].regret == pytest.approx(1.25 * 10 / 12)
-    case["candidates"] = [other]
-    unknown = judged(said, measured.machine)
-    assert unknown.cases[0].regret is None
-    assert f"* rows: {chosen['schedule']} is chosen, and was not measured" in as_markdown(unknown)
+def test_stored_times_are_judged_by_the_choice_of_today(tmp_path):
+    """The choice of a Zen 4 was measured here, and a faster schedule; a file without the choice has no regret."""
+    machine = replace(BUILT_IN["zen4"], threads=2)
+    text = as_csv(Measured([found("rows-256B-small-table", 1.25, 10.0, 9.0)], 5, 2, machine, 0.0))
+    (tmp_path / "times.csv").write_text(text)
+    (one,) = judged(tmp_path / "times.csv").cases
+    assert one.regret is None
+    assert f"* {one.case.name}: {one.chosen.schedule} is chosen, and was not measured" in as_markdown(
+        judged(tmp_path / "times.csv")
+    )
+    (tmp_path / "times.csv").write_text(f'{text}{one.case.name},zen4,2,"{one.chosen.schedule}",12\n')
+    (one,) = judged(tmp_path / "times.csv").cases
+    assert one.regret == pytest.approx(12 / 8)
+    assert judged(tmp_path / "times.csv", replace(BUILT_IN["avx2"], threads=2)).machine.name == "avx2"
 
 
 @pytest.mark.thorough
 def test_the_command_judges_a_file_by_the_machine_that_is_named(gathernest, monkeypatch):
     ended = gathernest("bench", "--regret", "--from", str(RECORDED))
     assert ended.status == 0
-    assert "AMD EPYC, 2 cores, model zen4; 2 threads" in ended.out
+    assert "times of zen4.csv, model zen4; 2 threads" in ended.out
     monkeypatch.setenv("GATHERNEST_MACHINE", "avx2")
     assert "model avx2" in gathernest("bench", "--regret", "--from", str(RECORDED)).out
 
 
-@pytest.mark.parametrize(("text", "reason"), [("{}", "KeyError('cases')"), ("no", "JSONDecodeError")])
-def test_a_file_without_a_measurement_is_named(gathernest, tmp_path, text, reason):
-    file = tmp_path / "other.json"
+@pytest.mark.parametrize(
+    "text", ["{}", "case,machine\nno,zen4\n", "case,machine,threads,schedule,time_us\nx,zen4,2,,1\n"]
+)
+def test_a_file_without_a_measurement_is_named(gathernest, tmp_path, text):
+    file = tmp_path / "other.csv"
     file.write_text(text)
     ended = gathernest("bench", "--regret", "--from", str(file))
     assert ended.status == 1
-    assert f"{file} is no file of `gathernest bench --regret --json FILE` ({reason}" in ended.err
+    assert f"{file} is no file of `gathernest bench --regret --csv FILE` (" in ended.err
 
 
 def test_a_file_to_judge_is_for_regret_alone(gathernest):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from ....asv_bench.benchmarks.cases import APART, FAMILIES, SUITE, Case
+from ....asv_bench.benchmarks.cases import APART, BY_NAME, FAMILIES, SUITE, Case
 from ....ir.errors import did_you_mean
 from ...console.terminal import UsageError
 
-__all__ = ["APART", "FAMILIES", "SUITE", "chosen"]
+__all__ = ["APART", "BY_NAME", "FAMILIES", "SUITE", "chosen"]
 
 
 def chosen(patterns: Sequence[str], families: Sequence[str], more: Sequence[Case] = ()) -> tuple[Case, ...]:

@@ -14,8 +14,8 @@ from xdsl.rewriter import InsertPoint
 from gathernest.ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.nest.queries import functions, loops
+from gathernest.lowering.schedule.candidates import Space
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.search.space import Space
 from gathernest.lowering.schedule.steps import HoistIndices, OtherStep, Prefetch
 
 INDEX = IndexType()

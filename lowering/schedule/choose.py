@@ -1,0 +1,213 @@
+"""The choice of a schedule: what the rules propose, or a variation of it that takes clearly less predicted time.
+
+A variation is the fields in which a schedule differs, so that many can be predicted before one is made. The terms of a
+prediction are sums over fields, so the choice takes one field after the other. Plain Python.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...ir.loop_name import LoopName
+from . import thresholds as fixed
+from .fields import change, value
+from .gather_heuristic import least_streamed_bytes
+from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
+from .machine_model import GATHERED_BYTES, VECTORS_BYTES, MachineModel
+from .predict import Model
+from .prefetch_heuristic import prefetches_ahead
+from .schedule import Choice, Schedule
+from .shape import NestShape
+from .steps import Prefetch
+
+# The fields of a schedule with their values, by name.
+Variation = dict[str, Any]
+
+Describe = Callable[[Schedule, Variation], str]
+Options = Callable[[NestShape, MachineModel, Schedule], list[Variation]]
+
+
+def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
+    """Return the candidate with the least predicted time, with reasons.
+
+    Prefetches, then vectors with their stores, then staged indices differ from what the rules propose where the
+    prediction for others is clearly less. Lanes are gathered where loads may be far slower: the values of the indices
+    are not known.
+    """
+    rules = proposed.schedule
+    model, changes, reasons = Model(nest, machine), Variation(), list[str]()
+    least_us = model.predict(rules).time_us
+    for field, describe, options, gain in _STEPS:
+        others = options(nest, machine, rules)
+        times = [
+            # where memory is the limit, many take as long but for how the terms round: the first of them counts
+            (round(model.predict(rules, {**changes, **other}).time_us, 3), place)
+            for place, other in enumerate(others)
+        ]
+        time_us, place = min(times, default=(math.inf, 0))
+        drops = field == "prefetch" and bool(others) and not others[place]["prefetch"]
+        if time_us * (fixed.LEAST_GAIN_OF_NO_PREFETCH if drops else gain) <= least_us:
+            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(rules, {})}"
+            reasons.append(f"but {describe(rules, others[place])}: {told}")
+            changes.update(others[place])
+            least_us = time_us
+            continue
+        has = bool(value(rules, field))
+        unlike = [each for each in times if bool(others[each[1]].get(field)) != has]
+        time_us, place = min(unlike, default=(0.0, 0))
+        if time_us >= fixed.LEAST_GAIN_OF_STORES * least_us:
+            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
+            reasons.append(f"{describe(rules, {})}: {told}")
+    found, why = _gathered(nest, machine, model, change(rules, **changes) if changes else rules)
+    return Choice(found, (*proposed.reasons, *reasons, *why))
+
+
+def _gathered(
+    nest: NestShape, machine: MachineModel, model: Model, loaded: Schedule
+) -> tuple[Schedule, tuple[str, ...]]:
+    """Return the schedule with the lanes loaded as the least regret asks for, and the reason where that is by gathers.
+
+    The regret of a way is how many times as long as the other it takes, for random or for ascending indices, whichever
+    is more: nothing is known of the indices but their number. Smaller tables than those whose elements are prefetched,
+    or might be, have a rule of their own.
+    """
+    has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
+    is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetches()]
+    is_ahead |= not loaded.prefetches() and nest.span_bytes > machine.l2_bytes
+    is_loaded = (
+        loaded.lanes is not None and not nest.is_row and not value(loaded, "gather") and loaded.row_bytes is None
+    )
+    if not (is_loaded and is_ahead and has_one_axis and nest.width_bytes in GATHERED_BYTES):
+        return loaded, ()
+    gathered = change(loaded, gather=True)
+    at_random, ascending = (
+        model.predict(gathered, ascending=order).time_us / model.predict(loaded, ascending=order).time_us
+        for order in (False, True)
+    )
+    worst_of_gathers, worst_of_loads = max(at_random, ascending, 1.0), max(1 / at_random, 1 / ascending, 1.0)
+    if worst_of_loads < fixed.LEAST_PREDICTED_GAIN * worst_of_gathers:
+        return loaded, ()
+    orders = f"{at_random:.2f} times as long for random indices, {ascending:.2f} times for ascending ones"
+    return gathered, (f"but lanes are loaded by gather instructions: predicted to take {orders}",)
+
+
+def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+    return [
+        {"prefetch": tried} for tried in ((), *prefetches_ahead(nest, machine, rules)) if tried != rules.prefetches()
+    ]
+
+
+def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+    """Return the vectors and stores to choose from: no fewer whole vectors in a run than those of the rules leave."""
+    name, size = nest.innermost
+    is_row, run_bytes = nest.is_row, nest.width_bytes * size
+    is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
+    is_known = not is_row and rules.row_bytes is not None
+    is_fixed = is_fixed or is_known or (not is_row and bool(rules.prefetches()))  # so many vectors ahead
+    found: list[Variation] = []
+    for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
+        if lanes is None or (lanes != rules.lanes and size % lanes):
+            continue
+        overlaps = rules.row_bytes is not None and size % lanes != 0
+        can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
+        can_stream &= nest.out_bytes >= machine.l3_room_bytes  # who reads a smaller result finds it there
+        streams = (False, True) if can_stream else (False,)
+        found += [
+            {"lanes": lanes, "stream": stream}
+            for stream in streams
+            if lanes != rules.lanes or stream != value(rules, "stream")
+        ]
+    return found
+
+
+def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+    """Return staged indices, or none."""
+    name, _ = nest.innermost
+    if value(rules, "hoist") is not None:
+        return [{"hoist": None}]
+    can_stage = not nest.is_row and name in dict(rules.tiles) and name in nest.looked_up
+    return [{"hoist": name.inner_tile}] if can_stage else []
+
+
+def _told_prefetch(rules: Schedule, changes: Variation) -> str:
+    prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetches())
+    distances = " and ".join(str(prefetch.ahead) for prefetch in prefetches)
+    return f"prefetches {distances} steps ahead" if distances else "no prefetch"
+
+
+def _told_stores(rules: Schedule, changes: Variation) -> str:
+    how = "non-temporal" if changes.get("stream", value(rules, "stream")) else "cached"
+    lanes = changes.get("lanes", rules.lanes) or 1
+    return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"
+
+
+def _told_hoist(rules: Schedule, changes: Variation) -> str:
+    return "staged indices" if changes.get("hoist", value(rules, "hoist")) else "indices resolved where they are used"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
+
+
+# The field that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
+_STEPS: tuple[tuple[str, Describe, Options, float], ...] = (
+    ("prefetch", _told_prefetch, _ahead, fixed.LEAST_PREDICTED_GAIN),
+    ("stream", _told_stores, _bodies, fixed.LEAST_GAIN_OF_STORES),
+    ("hoist", _told_hoist, _staging, fixed.LEAST_PREDICTED_GAIN),
+)
+
+
+def _lanes(nest: NestShape, chosen: Schedule) -> Sequence[int | None]:
+    """Return the lanes to try: vectors of 16, 32 and 64 bytes as far as the innermost loop fills them, or none."""
+    if not nest.is_packed:
+        return (chosen.lanes,)
+    most = nest.innermost[1] if nest.is_row else min(nest.innermost[1], fixed.MOST_LANES)
+    counts = (size // nest.width_bytes for size in VECTORS_BYTES)
+    return tuple(dict.fromkeys((chosen.lanes, *(count for count in counts if 2 <= count <= most), None)))
+
+
+def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return the way of the least predicted time, with its reasons, and whether prefetches and such stores pay."""
+    ways = gradient_ways(nest, machine)
+    if ways == [Choice(Schedule(), ways[0].reasons)]:
+        return ways[0]
+    model = Model(nest, machine, is_gradient=True)
+    timed = [(model.predict(way.schedule).time_us, place) for place, way in enumerate(ways)]
+    most_us = fixed.LEAST_PREDICTED_GAIN * min(timed)[0]
+    least_us, place = next(each for each in timed if each[0] <= most_us)  # the plainest of those that are as fast
+    found, reasons = ways[place].schedule, ways[place].reasons
+    others = sorted(each for each in timed if each[1] != place)
+    if others:
+        next_us, second = others[0]
+        reasons = (*reasons, f"{least_us:.3g} µs predicted, {next_us:.3g} where {ways[second].reasons[0]}")
+    for other, why in _gradient_bodies(nest, found):
+        time_us = model.predict(other).time_us
+        if time_us * fixed.LEAST_GAIN_OF_STORES <= least_us:
+            reasons = (*reasons, f"{why}: {time_us:.3g} µs predicted, {least_us:.3g} otherwise")
+            found, least_us = other, time_us
+    return Choice(found, reasons)
+
+
+def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return what the rules propose, with non-temporal stores of whole rows where they are predicted to take less."""
+    proposed = choose_reduction_schedule(nest, machine)
+    cached = proposed.schedule
+    name, size = nest.innermost
+    if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
+        return proposed
+    model, streamed = Model(nest, machine), change(cached, stream=True)
+    cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
+    is_separate = any(each.separate for each in cached.prefetches())
+    least = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
+    if streamed_us * least >= cached_us:
+        return proposed
+    told = f"{_time(streamed_us)} predicted, {_time(cached_us)} with cached ones"
+    return Choice(streamed, (*proposed.reasons, f"sums are written with non-temporal stores: {told}"))
+
+
+def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
+    """Yield a schedule with other stores, or without prefetches, and what it has then."""
+    if not (value(schedule, "grouped") or value(schedule, "fuse_owned")) and clears_in_vectors(nest):
+        yield change(schedule, stream=True), "zeros are written with non-temporal stores"
+    if schedule.prefetches("rows"):
+        yield change(schedule, prefetch=schedule.prefetches("slices", "tile")), "rows are not prefetched"
