@@ -35,6 +35,7 @@ PASSES = {
     "erase-sizes": "nest.erase_sizes:EraseSizes",
     "drop-unit-loops": "nest.drop_unit_loops:DropUnitLoops",
     "specialize-inner": "schedule.specialize_inner:SpecializeInner",
+    "bound-inner": "schedule.specialize_inner:BoundInner",
     "group-indices": "owners.group_indices:GroupIndices",
     "parallelize-sort": "owners.parallelize_sort:ParallelizeSort",
     "owner-computes": "owners.owner_computes:OwnerComputes",
@@ -183,6 +184,13 @@ class Pipeline:
     def row_bytes(self) -> frozenset[int]:
         """The bytes that a row must have where `specialize-inner` makes them part of the code."""
         return frozenset(self._numbers("specialize-inner", "bytes"))
+
+    @property
+    def row_ranges(self) -> frozenset[tuple[int, int]]:
+        """The (fewest, most) bytes that a row must have where `bound-inner` lets the code count on them."""
+        given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == "bound-inner")
+        pairs = ([options.get(name, "0").lstrip("+-") for name in ("least", "most")] for options in given)
+        return frozenset((int(least), int(most)) for least, most in pairs if least.isdecimal() and most.isdecimal())
 
     def _numbers(self, name: str, option: str) -> list[int]:
         """Return the numbers, without a sign, that the passes of a name have as an option."""

@@ -28,6 +28,8 @@ MIN_AXIS_SIZES = "gather.min_axis_sizes"
 NARROW_AXES = "gather.narrow_axes"
 # On a function: its code holds for axes of at most so many positions.
 MOST_AXIS_SIZE = "gather.most_axis_size"
+# On a function: the fewest and the most elements of a row that its code holds for; 0 for any number.
+ROW_SIZES = "gather.row_sizes"
 # On a function: out is new. Where the function returns another number than 0, out holds anything, and is discarded.
 FRESH_OUT = "gather.fresh_out"
 # On a number that a function takes: its value, the scale of a gradient.

@@ -10,10 +10,10 @@ from xdsl.ir import Attribute
 
 from ..array_spec import ArraySpec, contiguous_strides
 from ..canonical import view_dims
-from ..dialects.attributes import MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES, SCALE, VIEW, ViewAttr
+from ..dialects.attributes import MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES, ROW_SIZES, SCALE, VIEW, ViewAttr
 from ..dialects.gather_ops import AnyShaped
 from ..dialects.types import numpy_dtype, strides_of
-from ..errors import BoundsError, InternalError
+from ..errors import BoundsError, InternalError, ScheduleError
 from ..modules.context import find_function
 from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS, Shape
 
@@ -51,6 +51,7 @@ def bind_arguments(
         bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None, name)
         for number, (name, array, type_) in enumerate(zip(names, arrays, types, strict=False))
     ]
+    check_row_size(function, views)
     check_axis_sizes(function, views, views[1] if len(arrays) == 3 else None)
     scales = [
         (scale.value.data, type_)
@@ -139,6 +140,17 @@ def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices
     for got, wanted in zip(sizes, least.get_values() if isinstance(least, DenseArrayBase) else (), strict=False):
         if got < wanted:
             raise BoundsError(f"the axis has size {got}, but this code holds for {wanted} and more")
+
+
+def check_row_size(function: func.FuncOp, views: Sequence[np.ndarray]) -> None:
+    """Reject rows of another size than the code was made for, as the run time does before it calls a kernel."""
+    known = function.attributes.get(ROW_SIZES)
+    if isinstance(known, DenseArrayBase):
+        sizes = zip(argument_view(function, len(views) - 1).dims, views[-1].shape, strict=True)
+        size = next(size for dim, size in sizes if dim == "inner")
+        least, most = (int(limit) for limit in known.get_values())
+        if size < least or size > (most or size):
+            raise ScheduleError(f"rows have {size} elements, but this code holds for {least} to {most or 'any number'}")
 
 
 def argument_view(function: func.FuncOp, number: int) -> ViewAttr:

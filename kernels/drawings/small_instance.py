@@ -108,6 +108,8 @@ def _smaller(spec: ArgSpec, sizes: _Sizes, own_bytes: int | None) -> ArgSpec:
         )
     elif spec.name == "specialize-inner" and own_bytes is not None:
         options["bytes"] = (own_bytes,)
+    elif spec.name == "bound-inner" and own_bytes is not None:
+        options["least"] = (min(options["least"][0], own_bytes),)
     elif spec.name == "owner-computes":
         owners = min(options["owners"][0], MOST_TILES)
         if owners != options["owners"][0]:

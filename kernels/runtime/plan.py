@@ -12,6 +12,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
+from ...lowering.schedule.steps import BoundInner
 from ...lowering.schedule.tiling import Check, CountedCheck, StagedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
@@ -137,6 +138,8 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
             )
         for specialized in schedule.row_bytes:
             _check_row(layout.canonical, layout.width_bytes, specialized)
+        for row_range in schedule.row_ranges:
+            _check_row(layout.canonical, layout.width_bytes, None, row_range)
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
         return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
@@ -148,7 +151,9 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         choice = Choice(tuned.schedule, (TUNED,))
     else:
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
-    _check_row(layout.canonical, layout.width_bytes, choice.schedule.row_bytes)
+    bound = choice.schedule.get(BoundInner)
+    row_range = None if bound is None else (bound.least, bound.most)
+    _check_row(layout.canonical, layout.width_bytes, choice.schedule.row_bytes, row_range)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
     is_gradient = problem.gradient is not None
     check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient)
@@ -181,14 +186,27 @@ def row_bytes(canonical: CanonicalGather, width: int) -> int | None:
     return None if size is None else size * width
 
 
-def _check_row(canonical: CanonicalGather, width: int, specialized: int | None) -> None:
-    """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
+def _check_row(
+    canonical: CanonicalGather, width: int, specialized: int | None, row_range: tuple[int, int] | None = None
+) -> None:
+    """Check that rows have the bytes, or bytes of the range, that a schedule makes the code for.
+
+    Raises:
+        ScheduleError: they have others.
+    """
     own = row_bytes(canonical, width)
     if specialized is not None and own is not None and own != specialized:
         raise ScheduleError(
             f"the schedule is for rows of {specialized} bytes, got rows of {own}; "
             "leave specialize-inner out, or give it those bytes"
         )
+    if row_range is not None and own is not None:
+        least, most = row_range
+        if own < least or own > (most or own):
+            rows = f"{least} to {most} bytes" if most else f"{least} bytes or more"
+            raise ScheduleError(
+                f"the schedule is for rows of {rows}, got rows of {own}; leave bound-inner out, or give it other bytes"
+            )
 
 
 def _action(layout: Layout) -> Literal["run", "zeros", "nothing", "reject"]:

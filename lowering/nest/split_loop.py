@@ -55,6 +55,38 @@ def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:
     return insert_loop(builder, remainder.label, bounds, remainder.induction.name_hint)
 
 
+def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[LoopOp, LoopOp] | None:
+    """Put empty loops in steps of `count` before a loop of step 1 from 0, whose steps from both ends overlap.
+
+    The caller erases the old loop.
+
+    Args:
+        loop: a loop of `least` iterations or more, and of `most` or fewer; 0 for any number.
+        count: iterations a step.
+        least, most: fix the numbers of steps at both ends; with any number there is one at the end.
+
+    Returns:
+        The loops; None where so few iterations are not whole steps from both ends.
+    """
+    if loop.parallel is not None or static_size(loop.lower) != 0 or static_size(loop.step) != 1 or least < count:
+        return None
+    first = least // count * count if most else 0
+    behind = -(-(most - first) // count) * count if most else count
+    if behind > least:
+        return None
+    builder, none, size, step = (
+        builder_before(loop),
+        loop.lower,
+        loop.upper,
+        index_constant(builder_before(loop), count),
+    )
+    start = named(builder, arith.SubiOp(size, index_constant(builder, behind)), "last")
+    end = index_constant(builder, first) if most else start
+    whole = insert_loop(builder, loop.label, (none, end, step), loop.induction.name_hint)
+    rest = insert_loop(builder, loop.label.remainder, (start, size, step), loop.induction.name_hint)
+    return whole, rest
+
+
 def induction_of_copy(builder: Builder, loop: LoopOp, copy: int) -> SSAValue:
     """Insert the induction value of the copy of a body that is `copy` iterations ahead in a loop of several."""
     if copy == 0:

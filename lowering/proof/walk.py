@@ -9,7 +9,7 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES
+from ...ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES, ROW_SIZES
 from ...ir.dialects.gather_dialect import LoopOp, ResolveOp, YieldOp
 from ...ir.dialects.types import dense_array
 from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds
@@ -83,6 +83,7 @@ class _Walk(Loads):
                 if dim.role == "axis":
                     axes.setdefault(f"n_{dim}", size)
         self._bind_axes(axes)
+        self._bind_rows()
 
     def _size(self, name: str) -> isl.PwAff:
         size = f"n_{name}"
@@ -102,6 +103,15 @@ class _Walk(Loads):
             self.meaning.axes[name] = (floor, most)
             if constant_of(size) is None:
                 self.assume(parameter(name).ge_set(number(floor)))
+
+    def _bind_rows(self) -> None:
+        """Bound the size of a row by what the function promises."""
+        promised = self.function.attributes.get(ROW_SIZES)
+        if isinstance(promised, DenseArrayBase) and "n_inner" in self.meaning.sizes:
+            least, most = map(int, promised.get_values())
+            self.assume(parameter("n_inner").ge_set(number(least)))
+            if most:
+                self.assume(parameter("n_inner").le_set(number(most)))
 
     def run_memref_get_global(self, op: memref.GetGlobalOp) -> None:
         """Return constant indices, which are the only global that a nest has."""

@@ -7,6 +7,7 @@ from .schedule import NO_SCHEDULE, Schedule
 
 FIELDS: dict[str, type[steps.Step]] = {
     "specialize": steps.SpecializeInner,
+    "row_range": steps.BoundInner,
     "grouped": steps.GroupIndices,
     "sort_parts": steps.ParallelizeSort,
     "owners": steps.OwnerComputes,
@@ -48,6 +49,8 @@ def value(schedule: Schedule, name: str) -> Any:
         return step is not None
     if name == "owners" and isinstance(step, steps.OwnerComputes):
         return step.axis, step.owners
+    if isinstance(step, steps.BoundInner):
+        return step.least, step.most
     values = () if step is None else tuple(step.given.values())
     return None if not values else values[0] if len(values) == 1 else values
 
@@ -61,6 +64,6 @@ def _steps(name: str, value: Any) -> tuple[steps.Step, ...]:
         return (steps.TileLoops(tuple(loop for loop, _ in value), tuple(size for _, size in value)),)
     if name == "owners":
         return (steps.OwnerComputes(value[1], value[0]),)
-    if name == "unroll":
-        return (steps.Unroll(*value),)
+    if name in ("unroll", "row_range"):
+        return (FIELDS[name](*value),)
     return (FIELDS[name](*(() if value is True else (value,))),)

@@ -250,6 +250,15 @@ class SpecializeInner(Step):
     bytes: int = option("of a row; a multiple of the size of an element")
 
 
+class BoundInner(Step):
+    """Let the code count on the fewest and the most bytes of a row."""
+
+    name = "bound-inner"
+    way_out = "give bytes that rows have, or leave this step out"
+    least: int = option("bytes of a row at least; a multiple of the size of an element")
+    most: int = option("bytes of a row at most; 0 for any number", default=0, least=0)
+
+
 class GroupIndices(Step):
     """Sort the indices by position, and then add up the slices of each."""
 

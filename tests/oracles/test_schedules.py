@@ -39,7 +39,7 @@ OF_GATHERS = [name for name in STEPS if name not in OF_GRADIENTS]
 # What a step needs before it: vectors, and tiles of known sizes.
 NEEDS = {"gather-lanes": ("vectorize-inner",), "stream-stores": ("vectorize-inner",), "hoist-indices": ("tile-loops",)}
 # What slices of data a step is for.
-OF = {"gather-lanes": "lanes", "specialize-inner": "rows"}
+OF = {"gather-lanes": "lanes", "specialize-inner": "rows", "bound-inner": "rows"}
 SCHEDULED = (*OF_GATHERS, "hoist-invariants", "lower-nest-to-loops", "cse")
 OPERATORS = ["gather", "gather_nd", "gather_elements"]
 
@@ -83,7 +83,7 @@ def step_of(name: str, value: Any) -> Step | None:
         return value or None
     if name == "tile-loops":
         return TileLoops(tuple(loop for loop, _ in value), tuple(size for _, size in value))
-    if name == "unroll":
+    if name in ("unroll", "bound-inner"):
         return STEPS[name](*value)
     return STEPS[name]() if value is True else STEPS[name](tuple(value) if isinstance(value, list) else value)
 
@@ -130,6 +130,11 @@ class Drawing:
                 shape, width = self.case.data.shape, self.case.data.dtype.itemsize
                 rows = [math.prod(shape[place:]) for place in reversed(range(len(shape)))]
                 return [width * size for size in [*rows, *self.case.indices.shape[-1:]] if size]
+            case "bound-inner":
+                shape, width = self.case.data.shape, self.case.data.dtype.itemsize
+                rows = [width * math.prod(shape[place:]) for place in reversed(range(len(shape)))]
+                least = self.draw(st.sampled_from([1, 2, 4, 8, 16]))
+                return [pair for row in rows for pair in ((width * least, row), (width * least, 0), (row, row)) if row]
             case "tile-loops":
                 return self._tiles(copy, check)
             case "interchange-loops":
@@ -288,6 +293,7 @@ def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
         ),
         "stream-stores": st.just(True),
         "specialize-inner": st.integers(0, 40),
+        "bound-inner": st.tuples(st.integers(0, 40), st.integers(0, 40)),
     }
     wild = data.draw(st.lists(st.sampled_from(sorted(more)), max_size=2, unique=True))
     try:

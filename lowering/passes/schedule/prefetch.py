@@ -59,7 +59,8 @@ class Prefetch(ModulePass, steps.Prefetch):
 
     With `lines=0` it prefetches whole rows: each step of the innermost loop prefetches its own place in the later row,
     and the last element is prefetched before them, since a row need not begin a line. More lines than a core can wait
-    for at once hold back the copy between them.
+    for at once hold back the copy between them. With `separate` naming the innermost loop, a loop over the lines of the
+    row prefetches them in front of it.
 
     In a loop over slices of data with a loop over the indices inside, such as the outer loop of a gather along a later
     axis, the whole slice `ahead` iterations ahead is prefetched, a part in each step over the indices: `lines` lines
@@ -140,8 +141,10 @@ class Prefetch(ModulePass, steps.Prefetch):
         insert = {"rows": _prefetch_rows, "slices": _prefetch_slices, "tile": _prefetch_tile}[self.what]
         for function in functions(op):
             before = _prefetches(function)
-            insert(function, find_loop(function, self.loop), self)
-            if self.separate is not None:
+            loop = find_loop(function, self.loop)
+            inserts_loop = self.lines == WHOLE_ROW and self.separate is not None and self.separate != self.loop
+            insert(function, loop, self)
+            if self.separate is not None and not inserts_loop:
                 _separate(function, find_loop(function, self.separate), _prefetches(function) - before)
 
 
@@ -237,7 +240,25 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
         places = [mapping.get(place, place) for place in subscripts]
         last = compute(builder, arith.SubiOp, size_of(builder, memory, len(places) - 1, "row"), 1, "row_last")
         builder.insert(PrefetchOp(memory, [*places[:-1], last], options.locality))
+        if options.separate == innermost.label:
+            _prefetch_by_lines(function, innermost, load, places, options)
+            continue
         _sweep(innermost, load, memory, subscripts, of_row, mapping, options)
+
+
+def _prefetch_by_lines(
+    function: func.FuncOp, innermost: LoopOp, load: Access, places: list[SSAValue], options: Prefetch
+) -> None:
+    """Prefetch a row in a loop over its lines in front of the innermost loop; rows at two distances share the loop."""
+    name, memory = innermost.label.beside("prefetch"), memory_of(load)
+    made = next((loop for loop in loops(function) if loop.label == name), None)
+    if made is None:
+        builder = builder_before(innermost)
+        step = index_constant(builder, _line_elements(memory))
+        bounds = index_constant(builder, 0), size_of(builder, memory, len(places) - 1, "row"), step
+        made = insert_loop(builder, name, bounds, innermost.induction.name_hint, load)
+        builder_at_end(made, load).insert(YieldOp())
+    builder_at_start(made, load).insert(PrefetchOp(memory, [*places[:-1], made.induction], options.locality))
 
 
 def _sweep(

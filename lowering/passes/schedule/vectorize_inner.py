@@ -3,11 +3,12 @@
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
-from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ....ir.dialects.attributes import ROW_SIZES
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
@@ -15,7 +16,7 @@ from ...nest.backward_slice import clone_slice, depends_on, slice_of
 from ...nest.builder import named
 from ...nest.located import builder_at_end, made_from
 from ...nest.queries import computes, copying_store, enclosing_loops, functions, static_size
-from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder
+from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder, split_overlapping
 from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
 from ...nest.vector_sums import sum_of, vectorize_sum
 from ...schedule import steps
@@ -119,6 +120,14 @@ class _Vectorizing:
 
     def vectorize(self) -> None:
         out = rows_of(self.function, self.store.memref, self.dim)
+        known = self.function.attributes.get(ROW_SIZES)
+        if isinstance(known, DenseArrayBase) and self._is_whole_row():
+            least, most = (int(size) for size in known.get_values())
+            both = split_overlapping(self.loop, self.lanes, least, most)
+            if both is not None:
+                for made in both:
+                    self._fill(made, out)
+                return Rewriter.erase_op(self.loop)
         body, rest = split_off_remainder(self.loop, self.lanes)
         is_row = self._fill(body, out)
         last = overlapping_remainder(body, self.loop) if rest and is_row else None
@@ -126,6 +135,17 @@ class _Vectorizing:
             self._fill(last, out)
         if last is not None or not rest:
             Rewriter.erase_op(self.loop)
+
+    def _is_whole_row(self) -> bool:
+        """Return whether the loop runs over all of a row, whose elements lie side by side in data."""
+        size = self.loop.upper.owner
+        if not isinstance(size, memref.DimOp) or size.source is not self.store.memref:
+            return False
+        if self.loop.label != "inner" or static_size(size.index) != self.dim:
+            return False
+        load = self.store.value.owner
+        load = load.lhs.owner if isinstance(load, arith.SelectOp) else load
+        return isinstance(load, memref.LoadOp) and runs_along(self.loop, load.memref, load.indices)
 
     def _fill(self, body: LoopOp, out: SSAValue) -> bool:
         """Insert the copy of a vector into an empty loop; return whether it is a part of a row."""

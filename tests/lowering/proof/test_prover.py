@@ -24,6 +24,9 @@ SCHEDULES = {
     "long rows": "specialize-inner{bytes=256},vectorize-inner{lanes=8},stream-stores",
     "long rows of any size": "vectorize-inner{lanes=8},stream-stores",
     "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch{what=rows loop=indices},stream-stores",
+    "rows of two vectors": "bound-inner{least=20 most=28},vectorize-inner{lanes=4}",
+    "rows in a loop": "bound-inner{least=32 most=0},vectorize-inner{lanes=8}"
+    ",prefetch{what=rows loop=indices ahead=3 lines=0 separate=inner}",
     "unrolled": "unroll{loop=inner factor=4}",
     "swept rows": "vectorize-inner{lanes=4},prefetch{what=rows loop=indices ahead=3 lines=0},stream-stores",
     "tiles of tiles and of vectors": "tile-loops{loops=indices,indices_o sizes=4,3},vectorize-inner{lanes=4}"
