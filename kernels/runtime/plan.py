@@ -12,8 +12,9 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
+from ...lowering.schedule.shared_kernels import without_checks
 from ...lowering.schedule.steps import BoundInner
-from ...lowering.schedule.tiling import Check, CountedCheck, StagedCheck
+from ...lowering.schedule.tiling import Check, CountedCheck, FusedCheck, StagedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
@@ -154,9 +155,11 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     bound = choice.schedule.get(BoundInner)
     row_range = None if bound is None else (bound.least, bound.most)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule.row_bytes, row_range)
-    key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
     is_gradient = problem.gradient is not None
     check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient)
+    if isinstance(check, FusedCheck) and schedule is None and tuned is None:
+        choice = replace(choice, schedule=without_checks(choice.schedule))
+    key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
     if isinstance(check, StagedCheck):
         key += f", positions of {check.bits} bits staged by the check"
         when, what = ("", "additions read") if problem.adds else ("out is given: ", "copy reads")

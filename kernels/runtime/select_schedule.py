@@ -5,6 +5,7 @@ from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.shape import NestShape
+from ...lowering.schedule.shared_kernels import share_kernel
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ...lowering.schedule.tiling import Check, choose_check
 from ..host.knobs import knobs
@@ -50,7 +51,8 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_
         return proposed  # so little that nothing pays: a first call does not wait for the cost model
     from ...lowering.schedule.choose import choose_candidate
 
-    return choose_candidate(nest, machine, proposed)
+    chosen = choose_candidate(nest, machine, proposed)
+    return Choice(share_kernel(nest, machine, chosen.schedule), chosen.reasons)
 
 
 def chosen_check(nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool) -> Check | None:

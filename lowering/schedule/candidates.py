@@ -257,9 +257,9 @@ def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
     name, size = space.loops[-1] if space.loops else ("", 0)
     if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= space.machine.unrolled_row_bytes:
-        yield change(schedule, specialize=size * space.nest.width_bytes)
-    if schedule.row_bytes is not None:
-        yield change(schedule, specialize=None)
+        yield change(schedule, specialize=size * space.nest.width_bytes, row_range=None)
+    if schedule.row_bytes is not None or value(schedule, "row_range") is not None:
+        yield change(schedule, specialize=None, row_range=None)
 
 
 def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:

@@ -243,7 +243,7 @@ class Model:
         else:
             is_staged, lanes = given("hoist") is not None, given("lanes")
             uops = data.prefetch_uops + self._resolve_uops * (self._nest.indices if is_staged else self._places)
-            uops += self._copy_uops(lanes, stream, given("specialize"))
+            uops += self._copy_uops(lanes, stream, given("specialize") or given("row_range"))
             if lanes is not None and given("gather"):
                 uops += self._gathered_uops(lanes)
             # Nothing was prefetched for the start of a tile.
@@ -492,7 +492,7 @@ class Model:
         dearer = self._machine.lane_gather_ns / self._machine.lane_load_ns - 1
         return self._places * dearer * (self._resolve_uops + fixed.LANE_UOPS + fixed.VECTOR_UOPS / lanes)
 
-    def _copy_uops(self, lanes: int | None, stream: bool, specialize: int | None) -> float:
+    def _copy_uops(self, lanes: int | None, stream: bool, specialize: object) -> float:
         """Return the instructions that copy all rows or elements whose indices are resolved."""
         key = "copy", lanes, stream, specialize
         if key in self._memory:

@@ -1,5 +1,6 @@
 """Plans: what one kernel serves, and that the numbers it is called with are those its IR asks for."""
 
+import math
 import random
 from collections import defaultdict
 
@@ -13,10 +14,13 @@ from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherNd
 from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels.host.knobs import knobs
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering.nest.queries import functions
+from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.schedule import Schedule
 
 
@@ -197,3 +201,35 @@ def test_a_schedule_for_rows_of_other_bytes_is_rejected():
     )
     with pytest.raises(ScheduleError, match="rows of 64 bytes, got rows of 20"):
         plan_for("100xf32", "5xi64", schedule)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"), [("least=36 most=64", "36 to 64 bytes"), ("least=128", "128 bytes or more")]
+)
+def test_a_schedule_for_rows_of_another_range_is_rejected(options, rows):
+    step = f"bound-inner{{{options}}}"
+    message = f"the schedule is for rows of {rows}, got rows of 68; leave bound-inner out, or give it other bytes"
+    with pytest.raises(ScheduleError, match=message):
+        plan_for("100x17xf32", "50xi64", step)
+    pipeline = Pipeline(f"canonical,lower-to-nest,fold-bounds,{step},lower-nest-to-loops")
+    problem = Problem.checked(Gather(0), ArraySpec((100, 17), "f4"), ArraySpec((50,), "i8"), Bounds.ERROR)
+    with pytest.raises(ScheduleError, match=message):
+        make_plan(problem, pipeline)
+
+
+def draw_session(seed: int) -> list[str]:
+    """Return the keys of 60 gathers: 10 to 10^6 rows, 1 to 1000 float32 a row, 10 to 300,000 indices."""
+    rng = random.Random(seed)
+
+    def draw(least: int, most: int) -> int:
+        return round(math.exp(rng.uniform(math.log(least), math.log(most))))
+
+    sizes = [(draw(10, 10**6), draw(1, 1000), draw(10, 300_000)) for _ in range(60)]
+    return [make_plan(problem_of("gather", f"{rows}x{width}xf32", f"{count}xi64")).key for rows, width, count in sizes]
+
+
+@pytest.mark.parametrize("machine", ["zen4", "zen5", "xeon-avx512"])
+def test_a_session_of_60_gathers_shares_16_kernels(machine):
+    with knobs.scope(machine=machine, num_threads=1):
+        counts = [len(set(draw_session(seed))) for seed in range(4)]
+    assert max(counts) <= 16, counts
