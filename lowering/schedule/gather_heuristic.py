@@ -81,12 +81,19 @@ class _Choosing:
         return self.run_bytes
 
     def _has_few_elements(self) -> bool:
-        """Return whether few elements with an index each lie side by side, and others behind them."""
+        """Return whether few elements with an index each lie side by side, and others behind them.
+
+        Where loops around them repeat the indices, they are fewer, and those of short slices.
+        """
         name, size = self.innermost
         is_run = name == "indices" and len(self.loops) > 1 and self.nest.is_packed
         is_near = self.nest.span_bytes < fixed.MIN_NEXT_ROW_BYTES
-        has_few = 2 < size <= (fixed.MOST_KNOWN_ELEMENTS if is_near else fixed.FEW_KNOWN_ELEMENTS)
-        return is_run and has_few and all(loop in self.nest.looked_up for loop, _ in self.loops)
+        most = fixed.MOST_KNOWN_ELEMENTS if is_near and not self._repeats() else fixed.FEW_KNOWN_ELEMENTS
+        return is_run and 2 < size <= most and (is_near or not self._repeats())
+
+    def _repeats(self) -> bool:
+        """Return whether a loop repeats indices."""
+        return any(loop not in self.nest.looked_up for loop, _ in self.loops)
 
     def _overlaps(self, lanes: int) -> bool:
         """Return whether rows end with an overlapping vector."""
@@ -191,14 +198,15 @@ class _Choosing:
         tiles, parallel = tile_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
             self._because(f"{' and '.join(parallel)} parallel, in tiles of about {wanted >> 10} KB")
-        if nest.checked and self._has_few_elements():
+        if nest.checked and self._has_few_elements() and not self._repeats():
             tiles = (*tiles, *((LoopName(name).inner_tile, checked_rows(nest)) for name, _ in tiles))
         return tiles, (), parallel, None
 
     def _repeating(self) -> Loop | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
         around = self.around
-        if not self.is_row and (self._lanes_fit() < 2 or self.innermost[1] <= fixed.KNOWN_LANES):
+        is_few = self.innermost[1] <= fixed.KNOWN_LANES or self._has_few_elements()
+        if not self.is_row and (is_few or self._lanes_fit() < 2):
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None
@@ -231,7 +239,7 @@ class _Choosing:
     def _streams(self, lanes: int) -> bool:
         if not self._exceeds_caches():
             return False
-        is_known = self._has_few_elements()
+        is_known = self._has_few_elements() and not self._repeats()
         least = least_streamed_bytes(self.nest, lanes, overlaps=self._overlaps(lanes), is_known=is_known)
         if self.run_bytes < least:
             self._because(f"cached stores of runs of {self.run_bytes} B: non-temporal ones pay from {least} B on")
