@@ -188,7 +188,8 @@ def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     around = [loop for loop in space.loops if loop not in space.nest.row]
     for place, (name, size) in enumerate(around):
         outside = tuple(outer for outer, _ in space.loops[:place])
-        yield with_loops(space, schedule, tiles, (), (*outside, name, *shared))
+        if schedule.lanes is None or name != space.loops[-1][0]:  # a vector would split the iterations of threads
+            yield with_loops(space, schedule, tiles, (), (*outside, name, *shared))
         for count in TILES:
             piece_bytes = count * space.tile_bytes(place)
             if 2 * count <= size and piece_bytes in TILE_BYTES:

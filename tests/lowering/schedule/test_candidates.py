@@ -38,11 +38,11 @@ def proposed(name: str) -> tuple[Schedule, ...]:
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_there_are_a_few_dozen_and_the_chosen_one_comes_first(name):
+def test_there_are_ten_to_48_and_the_chosen_one_comes_first(name):
     found = proposed(name)
     with knobs.scope(num_threads=2):
         assert found[0] == make_plan(PROBLEMS[name], takes_tuned=False).schedule
-    assert 12 <= len(found) <= 48
+    assert 10 <= len(found) <= 48
     assert len(set(found)) == len(found)
 
 
