@@ -52,6 +52,10 @@ from .parts import (
 
 FAN_IN = 4  # How many neighbouring sums a task adds: fewer make the tree deeper, more hold more sums at a time.
 
+# Take at most this number of rows, of chunks with at most this number of bytes, in one task, which holds all of these
+# chunks: a task for each of them costs 0.1 ms, and 20 rows of 20 chunks 1.5 times the time of `dask.array.take`.
+MAX_FEW_ROWS, MAX_FEW_BYTES = 256, 1 << 26
+
 Chunks = tuple[tuple[int, ...], ...]
 Ends = tuple[np.ndarray, np.ndarray]
 Spans = tuple[slice, ...]  # Where a pair of blocks lies in each label of a task's order.
@@ -421,15 +425,22 @@ def _planned(
         block = indices[(*(slice(*edges[label][number : number + 2]) for label, number in at.items()), ...)]
         grid, found = grid_of(problem, block.shape), _by_chunk(problem, block, [edges[axis] for axis in problem.axes])
         for other in itertools.product(*(range(len(chunks[label])) for label in others)):
-            here, keys = at | dict(zip(others, other, strict=True)), []
+            here, works, keys, held = at | dict(zip(others, other, strict=True)), [], [], 0
             key = (name, *(here[label] for label in of_result))
-            for number, (numbers, _, tuples) in enumerate(found):
+            for numbers, _, tuples in found:
                 there = here | dict(zip(problem.axes, numbers, strict=True))
-                work = partial(_take, problem, tuple(chunks[label][there[label]] for label in of_data), tuples)
-                keys.append((f"part-{name}", *key[1:], number))
-                graph[keys[-1]] = (work, (data.name, *(there[label] for label in of_data)))
-            shape = tuple(chunks[label][here[label]] for label in of_result)
-            graph[key] = (partial(_merge, problem, shape, grid, [places for _, places, _ in found]), keys)
+                shape = tuple(chunks[label][there[label]] for label in of_data)
+                held += math.prod(shape) * problem.table.dtype.itemsize
+                works.append(partial(_take, problem, shape, tuples))
+                keys.append((data.name, *(there[label] for label in of_data)))
+            shape, places = tuple(chunks[label][here[label]] for label in of_result), [part[1] for part in found]
+            merge = partial(_merge, problem, shape, grid, places)
+            if sum(map(len, places)) <= MAX_FEW_ROWS and held <= MAX_FEW_BYTES:
+                graph[key] = (partial(_take_few, works, merge), keys)
+                continue
+            parts = [(f"part-{name}", *key[1:], number) for number in range(len(works))]
+            graph |= {part: (work, chunk) for part, work, chunk in zip(parts, works, keys, strict=True)}
+            graph[key] = (merge, parts)
     layers = HighLevelGraph.from_collections(name, graph, dependencies=[data])
     meta = np.empty((0,) * len(of_result), problem.table.dtype)
     return Array(layers, name, tuple(chunks[label] for label in of_result), meta=meta)  # pyright: ignore[reportCallIssue]
@@ -456,6 +467,10 @@ def _by_chunk(
 
 def _take(problem: Problem, shape: Shape, tuples: np.ndarray, data: Any) -> np.ndarray:
     return take_rows(problem, told(data, "data", shape, problem.table.dtype), tuples)
+
+
+def _take_few(works: Sequence[Any], merge: Any, chunks: list[Any]) -> np.ndarray:
+    return merge([work(chunk) for work, chunk in zip(works, chunks, strict=True)])
 
 
 def _merge(problem: Problem, shape: Shape, grid: Shape, places: list[np.ndarray], rows: list[np.ndarray]) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.interop import chunks as chunked
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -77,7 +78,7 @@ CALLS = [  # operator, shape of data, shape of indices, attributes
 
 @pytest.mark.parametrize("call", range(len(CALLS)))
 @pytest.mark.parametrize("bounds", ["error", "zero", "clip", "wrap"])
-def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_are_cut(call, bounds):
+def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_are_cut(call, bounds, monkeypatch):
     operator, shape, indices_shape, attributes = CALLS[call]
     rng = np.random.default_rng(call)
     data, reach = np.arange(np.prod(shape)).reshape(shape), 5 if bounds == "error" else 9
@@ -88,7 +89,9 @@ def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_a
     grad = rng.integers(-3, 4, wanted.shape)
     wanted_grad = GRADIENTS[operator](grad, indices, shape, bounds=bounds, scale=-2, **attributes)
     for given, places in [(cut(data, rng), indices), (data, cut(indices, rng)), (cut(data, rng), cut(indices, rng))]:
-        same(getattr(gn, operator)(given, places, bounds=bounds, **attributes), wanted)
+        for rows in (0, 256):  # in a task for each chunk, and in one for all
+            monkeypatch.setattr(chunked, "MAX_FEW_ROWS", rows)
+            same(getattr(gn, operator)(given, places, bounds=bounds, **attributes), wanted)
     with dask.config.set({"array.chunk-size": "48B"}):
         for given, places in [
             (cut(grad, rng), indices),
