@@ -17,7 +17,7 @@ from gathernest.interop.models.model import has_same_bytes, load
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnx.numpy_helper")
 from .corpus import hand_made, write  # noqa: E402
-from .cutting import check_gathers  # noqa: E402
+from .cutting import check_gathers, open_runtime  # noqa: E402
 
 # The largest difference of a cut model, relative to the largest element, where runtimes round to bfloat16.
 MAX_DIFFERENCE = 0.05
@@ -25,24 +25,9 @@ CALLS = 10
 
 
 def run_theirs(model, inputs):
-    """Return the outputs of a model in its own runtime, as its own documentation says; None where it does not run."""
+    """Return the outputs of a model in its own runtime; None where it does not run."""
     try:
-        if isinstance(model, Path) and model.suffix == ".xml":
-            openvino = pytest.importorskip("openvino")
-            request = openvino.Core().compile_model(str(model), "CPU").create_infer_request()
-            found = request.infer(list(inputs.values()))
-            return [np.asarray(found[place]) for place in range(len(request.model_outputs))]
-        data = model.read_bytes() if isinstance(model, Path) else model.SerializeToString()
-        if importlib.util.find_spec("onnxruntime"):
-            import onnxruntime
-
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 4
-            session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-            return session.run([info.name for info in session.get_outputs()], inputs)
-        from onnx.reference import ReferenceEvaluator
-
-        return ReferenceEvaluator(onnx.load_model_from_string(data)).run(None, inputs)
+        return open_runtime(model)(inputs)
     except Exception:
         return None
 

@@ -16,7 +16,6 @@ import json
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import numpy as np
 
 import gathernest as gn
 
+from ..cutting import open_runtime
 from . import write
 from .torch_models import CASES
 
@@ -35,24 +35,6 @@ NAMES = (
     *("dlrm_sum", "dlrm_mean", "dlrm_even_sum", "rows_then_sum", "hash_embedding", "two_towers", "columns"),
     *("quantised_rows", "half_table", "graph_convolution", "graph_attention", "beam_step", "experts", "sorted"),
 )
-
-
-def open_runtime(path: Path) -> Callable[[dict[str, np.ndarray]], list[Any]]:
-    """Return a function that runs a model in its own runtime, as its documentation says."""
-    if path.suffix == ".xml":
-        import openvino
-
-        request = openvino.Core().compile_model(str(path), "CPU").create_infer_request()
-
-        def run(inputs: dict[str, np.ndarray]) -> list[Any]:
-            return [*request.infer(tuple(inputs.values()), share_inputs=True).values()]
-
-        return run
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(3)  # warnings of the optimizer are not about this comparison
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, inputs)
 
 
 def measure(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
