@@ -1,7 +1,7 @@
 """Find the first pass that a proof refutes, for all sizes, with the gather that shows it as its reproducer."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -12,9 +12,6 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError
 from ...ir.modules.context import make_context
 from ...ir.problem import Problem
-from ...lowering.proof.examples import Example
-from ...lowering.proof.prover import Status, Verdict, prove_passes, refuted_input
-from ...lowering.proof.specification import Specification
 from ..host.dependencies import require
 from ..playground.check_stage import Difference
 from ..playground.interpretable import samples_of
@@ -23,7 +20,11 @@ from ..problems.named_problem import problem_of
 from ..runtime.compile import module_of
 from .wrong_pass import WrongPass, invalid_module, text_of
 
-Said = Callable[[Verdict], None]
+if TYPE_CHECKING:
+    from ...lowering.proof.examples import Example
+    from ...lowering.proof.prover import Verdict
+
+Said = Callable[["Verdict"], None]
 
 
 def first_refuted(
@@ -42,6 +43,9 @@ def first_refuted(
         GathernestError: a pass rejects the module.
     """
     require("islpy", "z3-solver")
+    from ...lowering.proof.prover import Status, prove_passes, refuted_input
+    from ...lowering.proof.specification import Specification
+
     stage = module_of(problem) if module is None else module.clone()
     before = str(stage)
     scale = 1.0 if problem.gradient is None else problem.gradient.scale
@@ -63,7 +67,7 @@ def first_refuted(
     return None
 
 
-def _wrong_pass(problem: Problem, passes: Sequence[ModulePass], verdict: Verdict, before: str) -> WrongPass:
+def _wrong_pass(problem: Problem, passes: Sequence[ModulePass], verdict: "Verdict", before: str) -> WrongPass:
     """Return a refuted pass with the arrays of its example, where it has some that the stage takes."""
     example, reason = verdict.example, f"for some sizes, {verdict.reason}"
     found = None if example is None else _arrays_of(example, problem)
@@ -75,10 +79,10 @@ def _wrong_pass(problem: Problem, passes: Sequence[ModulePass], verdict: Verdict
     return WrongPass(verdict.name, Difference(reason), *found, tuple(map(text_of, passes)), before)
 
 
-def _arrays_of(example: Example, problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
+def _arrays_of(example: "Example", problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
     """Return the gather that an example describes, in the element type of a problem; None where there is no such."""
     known, kept = example.known, problem.source.dtype
-    if known is None or known.operator is None or not example.seen:
+    if known.operator is None or not example.seen:
         return None
     source = example.data
     source = ArraySpec(source.shape, kept) if kept.itemsize == source.dtype.itemsize else source

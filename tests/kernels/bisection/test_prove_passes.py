@@ -1,5 +1,7 @@
 """`gathernest.bisect(prove=True)`: passes that go wrong for some sizes, refuted with a gather that `exec` repeats."""
 
+import sys
+
 import pytest
 
 import gathernest as gn
@@ -99,6 +101,10 @@ def test_schedule_beside_a_pipeline_is_rejected():
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(dependencies.PROVERS, "z3-solver", (99, 0))
     dependencies.require.cache_clear()
+    provers = ("islpy", "z3", "gathernest.lowering.proof", "gathernest.kernels.bisection.prove_passes")
+    for name in [name for name in sys.modules if name.startswith(provers)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "islpy", None)  # an import fails as where it is not installed
     with pytest.raises(gn.DependencyError, match=r"is too old; gathernest needs 99\.0 or newer"):
         gn.bisect(*ROWS, prove=True)
     dependencies.require.cache_clear()
