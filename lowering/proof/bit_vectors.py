@@ -1,5 +1,6 @@
 """The arithmetic of indices as bit-vectors of z3, and the positions that each bounds mode gives."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ def variable(name: str, bits: int = WIDE) -> Expression:
     return z3.BitVec(name, bits)
 
 
-def widened(value: Expression, bits: int, *, unsigned: bool = False) -> Expression:
+def resize(value: Expression, bits: int, *, unsigned: bool = False) -> Expression:
     """Extend, or cut, a bit-vector."""
     more = bits - value.size()
     if more <= 0:
@@ -41,37 +42,26 @@ def widened(value: Expression, bits: int, *, unsigned: bool = False) -> Expressi
     return z3.ZeroExt(more, value) if unsigned else z3.SignExt(more, value)
 
 
+# The arithmetic of integers, of bit-vectors of one width.
+_OPERATORS = {"addi": "add", "subi": "sub", "muli": "mul", "andi": "and_", "ori": "or_", "shrsi": "rshift"}
 BINARY: dict[str, Callable[[Expression, Expression], Expression]] = {
-    "arith.addi": lambda left, right: left + right,
-    "arith.subi": lambda left, right: left - right,
-    "arith.muli": lambda left, right: left * right,
-    "arith.andi": lambda left, right: left & right,
-    "arith.ori": lambda left, right: left | right,
-    "arith.shrsi": lambda left, right: left >> right,
+    **{f"arith.{name}": getattr(operator, word) for name, word in _OPERATORS.items()},
     "arith.minsi": lambda left, right: z3.If(left < right, left, right),
     "arith.maxsi": lambda left, right: z3.If(left > right, left, right),
     "arith.minui": lambda left, right: z3.If(z3.ULT(left, right), left, right),
     "arith.remsi": lambda left, right: _SIGNED(left, right) if left.size() == WIDE else z3.SRem(left, right),
     "arith.remui": lambda left, right: _UNSIGNED(left, right) if left.size() == WIDE else z3.URem(left, right),
 }
-
+_UNSIGNED_COMPARISONS = (z3.ULT, z3.ULE, z3.UGT, z3.UGE)
 COMPARISONS: dict[str, Callable[[Expression, Expression], Expression]] = {
-    "eq": lambda left, right: left == right,
-    "ne": lambda left, right: left != right,
-    "slt": lambda left, right: left < right,
-    "sle": lambda left, right: left <= right,
-    "sgt": lambda left, right: left > right,
-    "sge": lambda left, right: left >= right,
-    "ult": z3.ULT,
-    "ule": z3.ULE,
-    "ugt": z3.UGT,
-    "uge": z3.UGE,
+    **{word: getattr(operator, word.removeprefix("s")) for word in ("eq", "ne", "slt", "sle", "sgt", "sge")},
+    **dict(zip(("ult", "ule", "ugt", "uge"), _UNSIGNED_COMPARISONS, strict=True)),
 }
 
 
-def resolved(index: Expression, size: Expression, mode: Bounds, *, unsigned: bool) -> tuple[Expression, Expression]:
+def resolve(index: Expression, size: Expression, mode: Bounds, *, unsigned: bool) -> tuple[Expression, Expression]:
     """Return the position that an index means on an axis, and whether it means one, by `ir.semantics.resolve_index`."""
-    wide = widened(index, WIDE, unsigned=unsigned)
+    wide = resize(index, WIDE, unsigned=unsigned)
     position, valid = resolve_index(wide, size, mode, _UNSIGNED_INDICES if unsigned else _SIGNED_INDICES)
     if valid is True:
         return position, z3.BoolVal(True)
@@ -91,7 +81,7 @@ _UNSIGNED_INDICES = IndexArithmetic(
 )
 
 
-def facts_of(expressions: list[Expression]) -> list[Expression]:
+def collect_facts(expressions: list[Expression]) -> list[Expression]:
     """Return what holds for the remainders in some expressions, for positive divisors."""
     facts, pending, seen = list[Expression](), list(expressions), set[int]()
     while pending:
@@ -112,7 +102,7 @@ def facts_of(expressions: list[Expression]) -> list[Expression]:
     return facts
 
 
-def real(expression: Expression) -> Expression:
+def restore_remainders(expression: Expression) -> Expression:
     """Return an expression with real remainders in it."""
     left, right = z3.Var(0, z3.BitVecSort(WIDE)), z3.Var(1, z3.BitVecSort(WIDE))
     return z3.substitute_funs(expression, (_SIGNED, z3.SRem(left, right)), (_UNSIGNED, z3.URem(left, right)))
@@ -122,7 +112,7 @@ def real(expression: Expression) -> Expression:
 _IMPOSSIBLE: set[str] = set()
 
 
-def find(wanted: list[Expression], small: list[Expression]) -> dict[str, int] | bool | None:
+def find_values(truths: list[Expression], small: list[Expression]) -> dict[str, int] | bool | None:
     """Return values that make all truths hold, None where there are none, and False where z3 cannot tell.
 
     Args:
@@ -130,7 +120,7 @@ def find(wanted: list[Expression], small: list[Expression]) -> dict[str, int] | 
     """
     solver = z3.Solver()
     solver.set("rlimit", MAX_STEPS)
-    solver.add(*wanted, *facts_of(wanted))
+    solver.add(*truths, *collect_facts(truths))
     key = solver.sexpr()
     if key in _IMPOSSIBLE:
         return None
@@ -140,7 +130,7 @@ def find(wanted: list[Expression], small: list[Expression]) -> dict[str, int] | 
     for limit in (3, 16, 300, 1 << 20, (1 << 31) + 2, 1 << 33, None):
         solver = z3.Solver()
         solver.set("rlimit", MAX_STEPS_OF_SEARCH)
-        solver.add(*map(real, wanted))
+        solver.add(*map(restore_remainders, truths))
         for each in small:
             most = 2 ** (each.size() - 1)
             near = most if limit is None else limit

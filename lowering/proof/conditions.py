@@ -4,32 +4,30 @@ A write is a relation from an element of out to the element of data and the indi
 parameters `e0`, ... (the subscripts of out), `d0`, ... (the affine ones of data) and `a0_0`, ... (of the first index).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import islpy as isl
 import z3
 
 from . import bit_vectors as bits
+from . import sets
 from .bit_vectors import Expression
+from .meaning import Access, Meaning, Undecided, Write, expect
 from .sets import (
     NOTHING,
-    PARAMETER,
     ZERO,
-    constant_of,
-    equal,
-    names_of,
+    bind_parameters,
+    interval,
+    list_parameters,
     number,
-    only,
     parameter,
-    renamed,
-    smallest_sample,
-    union,
-    within,
-    without,
+    project_onto,
+    project_out,
+    unite,
 )
-from .specification import Wanted
-from .values import Access, Atom, Element, Guard, Loop, Meaning, Row, Term, Undecided, Write, affine_of
+from .specification import Definition
+from .values import Atom, Element, Loop, Row, Term
 
 # The most constant indices that are evaluated one by one.
 MAX_CONSTANTS = 4096
@@ -39,500 +37,380 @@ FAR_OUTSIDE = 100
 
 @dataclass(frozen=True)
 class Failure:
-    """A condition that does not hold, with the smallest case in which it does not.
-
-    Attributes:
-        reason: what is wrong.
-        sizes: of the arrays' dimensions, by the parameter of each.
-        indices: values that the indices take there; empty where any will do.
-    """
+    """A condition that does not hold, with the smallest case in which it does not."""
 
     reason: str
-    sizes: dict[str, int] = field(default_factory=dict)
-    indices: tuple[int, ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict)  # of the arrays' dimensions, by the parameter of each
+    indices: tuple[int, ...] = ()  # values that the indices take there; empty where any will do
 
 
 class Indices:
     """The indices that some terms read, in the order in which they come first, as the variables `index0`, ...
 
-    The operator's own indices are called `meant0`, ... where they are constants, as a pass may make positions of them.
+    Those of the operator are called `meant0`, ... where they are constants, since a pass may make positions of them.
     """
 
-    def __init__(self, terms: Iterable[Term | None], wanted: Wanted | None = None):
-        self.atoms: dict[str, Atom] = {}
+    def __init__(self, terms: Iterable[Term], definition: Definition | None = None):
+        self.by_name: dict[str, Atom] = {}
         for term in terms:
-            self.atoms |= (
-                {} if term is None else {name: atom for name, atom in term.atoms.items() if name not in self.atoms}
-            )
-        hint = "index" if wanted is None or wanted.constants is None else "meant"
-        self.variables = [bits.variable(f"{hint}{at}", atom.bits) for at, atom in enumerate(self.atoms.values())]
+            self.by_name |= {name: atom for name, atom in term.atoms.items() if name not in self.by_name}
+        self.atoms = list(self.by_name.values())
+        hint = "index" if definition is None or definition.constants is None else "meant"
+        self.variables = [bits.variable(f"{hint}{at}", atom.bits) for at, atom in enumerate(self.atoms)]
 
     def __call__(self, term: Term) -> Expression:
         """Return a term in these variables."""
-        own = [bits.variable(name, atom.bits) for name, atom in self.atoms.items()]
+        own = [bits.variable(name, atom.bits) for name, atom in self.by_name.items()]
         return z3.substitute(term.expression, *zip(own, self.variables, strict=True))
-
-
-def failure_at(reason: str, bad: isl.Set, meaning: Meaning) -> list[Failure]:
-    """Return a failure with the smallest sizes of a set that should be empty; none where it is."""
-    bad &= meaning.context
-    if bad.is_empty():
-        return []
-    bad = _possible(bad, meaning)
-    for name in meaning.sizes:
-        filled = bad & parameter(name).ge_set(number(1))
-        bad = bad if filled.is_empty() else filled
-    point = smallest_sample(bad, meaning.sizes)
-    return [Failure(reason, {name: point.get(name, 1) for name in meaning.sizes})]
-
-
-def _possible(bad: isl.Set, meaning: Meaning) -> isl.Set:
-    """Return where sizes that are products are that for certain: those with one factor that is not 1.
-
-    Raises:
-        Undecided: there are none, so whether the set is empty depends on products.
-    """
-    for name, factors in meaning.products.items():
-        real = NOTHING
-        for size in factors:
-            ones = parameter(name).eq_set(size)
-            for other in factors:
-                ones = ones if other is size else ones & other.eq_set(number(1))
-            real |= ones
-        bad &= real
-    if bad.is_empty():
-        raise Undecided("what holds depends on a product of sizes")
-    return bad
-
-
-def everywhere(reason: str, meaning: Meaning, size: int = 2) -> list[Failure]:
-    """Return a failure that any sizes show."""
-    return [Failure(reason, dict.fromkeys(meaning.sizes, size))]
-
-
-Case = list[tuple[Expression, Expression]]
-
-
-def find_case(
-    reason: str,
-    truths: list[Expression],
-    meaning: Meaning,
-    wanted: Wanted,
-    indices: Sequence[Expression] = (),
-    cases: Iterable[Case] | None = None,
-) -> list[Failure]:
-    """Return a failure with values that make all truths hold; none where there are none.
-
-    Args:
-        indices: the variables of the indices.
-        cases: the values of constant indices, each tried by itself; None where the indices are an argument.
-
-    Raises:
-        Undecided: z3 cannot tell.
-    """
-    axes = [name for name in meaning.axes if name in meaning.sizes]
-    for name in axes:
-        floor, most = meaning.axes[name]
-        truths = [*truths, bits.variable(name) >= max(floor, wanted.least), bits.variable(name) <= most]
-    small = [bits.variable(name) for name in axes]
-    values, said = bits.find(truths, [*indices, *small]) if cases is None else None, reason
-    for case in cases or ():
-        truth = z3.simplify(bits.real(z3.substitute(z3.And(*truths), *case)))
-        values = None if z3.is_false(truth) else bits.find([truth], small)
-        if values is not None:
-            meant = ", ".join(str(value.as_signed_long()) for name, value in case if str(name).startswith("meant"))
-            said, indices = reason.replace("an index", f"constant index {meant}", 1), ()
-            break
-    if values is None:
-        return []
-    if isinstance(values, bool):
-        raise Undecided(f"whether {reason}: z3 cannot tell within {bits.MAX_STEPS:_} steps")
-    sizes = dict.fromkeys(meaning.sizes, 1) | {name: values.get(name, 1) for name in axes}
-    return [Failure(said, sizes, tuple(values.get(str(index), 0) for index in indices))]
-
-
-def constant_cases(elements: isl.Set, indices: Indices, meaning: Meaning, wanted: Wanted) -> Iterator[Case] | None:
-    """Return the values of the constant indices at some elements `a0_0`, ...; None where the indices are an argument.
-
-    Raises:
-        Undecided: they are too many, or their place is not known.
-    """
-    if wanted.constants is None:
-        return None
-    own, names = meaning.constants or wanted.constants, [f"a{at}_0" for at in range(len(indices.atoms))]
-    held, points = only(elements, names), set[tuple[int, ...]]()
-    order = names_of(held)
-    if set(order) != set(names):
-        raise Undecided("an index is read from no known place")
-    space = held.move_dims(isl.dim_type.set, 0, PARAMETER, 0, len(order))
-    if not space.is_empty():
-        spans = [(space.dim_max_val(dim) - space.dim_min_val(dim)).to_python() for dim in range(len(order))]
-        if max(spans, default=0) >= MAX_CONSTANTS:
-            raise Undecided(f"there are more than {MAX_CONSTANTS} constant indices")
-
-    def add(point: isl.Point) -> None:
-        found = [point.get_coordinate_val(isl.dim_type.set, dim).to_python() for dim in range(len(order))]
-        points.add(tuple(found[order.index(name)] for name in names))
-
-    space.foreach_point(add)
-    widths = [atom.bits for atom in indices.atoms.values()]
-    lists = {tuple((own[place], wanted.constants[place]) for place in places) for places in sorted(points)}
-    return (list(_pairs(widths, values)) for values in sorted(lists))
-
-
-def _pairs(widths: Sequence[int], values: Sequence[tuple[int, int]]) -> Iterator[tuple[Expression, Expression]]:
-    """Yield the variables of constant indices, as the code and as the operator reads them, each with its value."""
-    for at, (width, (own, meant)) in enumerate(zip(widths, values, strict=True)):
-        yield bits.variable(f"index{at}", width), bits.constant(own, width)
-        yield bits.variable(f"meant{at}"), bits.constant(meant)
-
-
-# Elements of indices
-
-
-def visible(meaning: Meaning) -> list[str]:
-    """Return the parameters that no projection drops: the sizes, and the values that an address decides."""
-    return [*meaning.sizes, *meaning.wobbling]
-
-
-def with_elements(domain: isl.Set, atoms: Iterable[Atom]) -> tuple[isl.Set, list[str]]:
-    """Return a domain with the elements `a0_0`, ... that indices are read from, and the names of their subscripts."""
-    names: list[str] = []
-    for at, atom in enumerate(atoms):
-        group = [f"a{at}_{dim}" for dim in range(len(atom.subscripts))]
-        domain, names = domain & equal(group, atom.subscripts) & atom.among, names + group
-    return domain, names
-
-
-def elements_of(domain: isl.Set, atoms: Iterable[Atom], meaning: Meaning, loops: Sequence[Loop] = ()) -> isl.Set:
-    """Return the elements that indices are read from, together, in a domain; with the iterations of loops."""
-    atoms = list(atoms)
-    if any(atom.row for atom in atoms):
-        raise Undecided("an index is read from a view as one dimension, elsewhere than where it is checked")
-    held, names = with_elements(domain, atoms)
-    return only(held, [*names, *(loop.parameter for loop in loops), *visible(meaning)])
-
-
-def checked_elements(
-    reads: Iterable[tuple[isl.Set, list[Atom]]], meaning: Meaning, loops: Sequence[Loop] = ()
-) -> isl.Set:
-    """Return elements that indices are read from for certain, by all reads together, each as of `elements_of`.
-
-    Of an array that is read as one dimension these are all elements where every place of it is read, else none.
-    """
-    found, place = NOTHING, parameter("place")
-    rows: dict[str, tuple[Row, isl.Set]] = {}
-    for domain, (atom, *others) in reads:
-        if atom.row is None or others:
-            found |= elements_of(domain, [atom, *others], meaning, loops)
-            continue
-        held = domain & place.eq_set(atom.subscripts[0]) & atom.among
-        read = only(held, ["place", *(loop.parameter for loop in loops), *visible(meaning)])
-        rows[atom.array] = atom.row, read | rows.get(atom.array, (atom.row, NOTHING))[1]
-    for row, read in rows.values():
-        missed = (within(place, ZERO, row.length) - read) & meaning.context
-        whole = without(missed, ["place"]).complement() & meaning.context
-        for dim, size in enumerate(row.sizes):
-            whole &= within(parameter(f"a0_{dim}"), ZERO, size)
-        found |= whole
-    return found
-
-
-# Copies
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A write in a form that two of them can be compared in.
-
-    Attributes:
-        write: the write itself.
-        names: the parameters of the relation, and `whole` the relation with the loops around the write.
-        relation: of `names` and the sizes alone.
-        indices: of the positions and the mask; and behind them those that weights are read from.
-        positions: the other subscripts of data by their dimension, and behind those of data the weights.
-        mask: where the element is not zero.
-        form: the names of the steps that are applied to the element, and the comparison by which it is the larger one.
-    """
+    """A write in a form that two of them can be compared in."""
 
     write: Write
-    names: tuple[str, ...]
-    whole: isl.Set
-    relation: isl.Set
-    indices: Indices
-    positions: dict[int, Expression]
-    mask: Expression
-    form: tuple[str, ...]
-
-    @property
-    def atoms(self) -> list[Atom]:
-        """The indices as they are read."""
-        return list(self.indices.atoms.values())
+    names: tuple[str, ...]  # the parameters of the relation
+    whole: isl.Set  # the relation with the loops around the write
+    relation: isl.Set  # of `names` and the sizes alone
+    indices: Indices  # of the positions, the mask and the weights
+    positions: dict[int, Expression]  # the other subscripts of data by their dimension, and behind them the weights
+    mask: Expression  # where the element is not zero
+    form: tuple[str, ...]  # the steps that are applied to the element, and the comparison by which it is the larger one
 
 
-def copy_of(write: Write, meaning: Meaning, wanted: Wanted | None = None) -> Copy:
-    """Return a write of an element in comparable form; raises Undecided where it writes something else.
+class Conditions:
+    """The conditions on a stage of copies, by what the stage does and what the operator wants."""
 
-    With `wanted` it is the operator's own.
-    """
-    value, under = write.value, write.place.under
-    if not isinstance(value, Element) or value.array != "data":
-        raise Undecided("what is written to out is no element of data")
-    if under:
-        raise Undecided("whether an element is written depends on an index")
-    places = affine_of(write.subscripts, "a subscript of out is an index")
-    terms = {dim: place for dim, place in enumerate(value.subscripts) if isinstance(place, Term)}
-    weights = [weight for _, weight in value.steps if weight is not None]
-    indices = Indices([*terms.values(), value.mask, *weights], wanted)
-    terms |= {len(value.subscripts) + at: weight for at, weight in enumerate(weights)}
-    names = [f"e{dim}" for dim in range(len(places))]
-    held = write.place.domain & equal(names, places)
-    for dim, place in enumerate(value.subscripts):
-        if isinstance(place, isl.PwAff):
-            names.append(f"d{dim}")
-            held &= equal(names[-1:], [place])
-    held, elements = with_elements(held, indices.atoms.values())
-    names += elements
-    if value.first is not None:
-        first = parameter("first")
-        held &= (value.first & first.eq_set(number(1))) | (value.first.complement() & first.eq_set(ZERO))
-        names.append("first")
-    mask = z3.BoolVal(True) if value.mask is None else indices(value.mask)
-    relation = only(held, [*names, *visible(meaning)])
-    positions = {dim: indices(term) for dim, term in terms.items()}
-    form = (*(name for name, _ in value.steps), value.larger)
-    return Copy(write, tuple(names), held, relation, indices, positions, mask, form)
+    def __init__(self, meaning: Meaning, definition: Definition):
+        self.meaning, self.definition = meaning, definition
 
+    def find_violation(self) -> list[Failure]:
+        """Return a violated condition; none where all hold. Raises Undecided where one cannot be decided."""
+        return self.check_memory(self.meaning.writes) or self.check_guard() or self._compare_copies()
 
-def same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted, reason: str) -> list[Failure]:
-    """Check that two writes are done for the same indices, else it is for that reason, and at the same positions."""
-    widths = [[(atom.array, atom.bits) for atom in each.atoms] for each in (copy, target)]
-    if copy.positions.keys() != target.positions.keys():
-        if wanted.write.adds:
+    # Cases in which a condition does not hold
+
+    def fail(self, reason: str, size: int = 2) -> list[Failure]:
+        """Return a failure that any sizes show."""
+        return [Failure(reason, dict.fromkeys(self.meaning.sizes, size))]
+
+    def find_failure(self, reason: str, bad: isl.Set) -> list[Failure]:
+        """Return a failure with the smallest sizes of a set that should be empty; none where it is.
+
+        Raises:
+            Undecided: whether it is depends on a product of sizes: there are none with one factor that is not 1.
+        """
+        bad &= self.meaning.context
+        if bad.is_empty():
+            return []
+        for name, factors in self.meaning.products.items():
+            real = NOTHING
+            for size in factors:
+                ones = parameter(name).eq_set(size)
+                for other in factors:
+                    ones = ones if other is size else ones & other.eq_set(number(1))
+                real |= ones
+            bad &= real
+        if bad.is_empty():
+            raise Undecided("what holds depends on a product of sizes")
+        for name in self.meaning.sizes:
+            filled = bad & parameter(name).ge_set(number(1))
+            bad = bad if filled.is_empty() else filled
+        point = sets.find_smallest_sample(bad, self.meaning.sizes)
+        return [Failure(reason, {name: point.get(name, 1) for name in self.meaning.sizes})]
+
+    def find_case(
+        self, reason: str, truths: list[Expression], indices: Indices, elements: isl.Set | None = None
+    ) -> list[Failure]:
+        """Return a failure with values of indices and axes that make all truths hold; none where there are none.
+
+        Args:
+            elements: those that indices are read from, where they are constants, of which each is tried by itself.
+
+        Raises:
+            Undecided: z3 cannot tell, or the constants are too many.
+        """
+        axes = {name: span for name, span in self.meaning.axes.items() if name in self.meaning.sizes}
+        for name, (floor, most) in axes.items():
+            truths = [*truths, bits.variable(name) >= max(floor, self.definition.least), bits.variable(name) <= most]
+        small, shown, values = [bits.variable(name) for name in axes], indices.variables, None
+        if self.definition.constants is None:
+            values = bits.find_values(truths, [*shown, *small])
+        for case in [] if self.definition.constants is None else self._list_constants(indices, elements):
+            truth = z3.simplify(bits.restore_remainders(z3.substitute(z3.And(*truths), *case)))
+            if not z3.is_false(truth) and (values := bits.find_values([truth], small)) is not None:
+                listed, shown = ", ".join(str(value.as_signed_long()) for _, value in case[len(case) // 2 :]), []
+                reason = reason.replace("an index", f"constant index {listed}", 1)
+                break
+        if values is None:
+            return []
+        if isinstance(values, bool):
+            raise Undecided(f"whether {reason}: z3 cannot tell within {bits.MAX_STEPS:_} steps")
+        sizes = dict.fromkeys(self.meaning.sizes, 1) | {name: values.get(name, 1) for name in axes}
+        return [Failure(reason, sizes, tuple(values.get(str(index), 0) for index in shown))]
+
+    def _list_constants(self, indices: Indices, elements: isl.Set | None) -> list[list[tuple[Expression, Expression]]]:
+        """Return the values of constant indices at some elements: as the code has them, and as the operator does."""
+        meant, names = self.definition.constants or (), [f"a{at}_0" for at in range(len(indices.atoms))]
+        own = self.meaning.constants or meant
+        if elements is None or not set(names) <= set(list_parameters(elements)):
+            raise Undecided("an index is read from no known place")
+        if (found := sets.list_points(elements, names, MAX_CONSTANTS)) is None:
+            raise Undecided(f"there are more than {MAX_CONSTANTS} constant indices")
+        lists = {(*(own[place] for place in places), *(meant[place] for place in places)) for places in found}
+        labels = [f"{hint}{at}" for hint in ("index", "meant") for at in range(len(names))]
+        widths = [*(atom.bits for atom in indices.atoms), *[bits.WIDE] * len(names)]
+        sized = list(zip(labels, widths, strict=True))
+        return [
+            [(bits.variable(*each), bits.constant(value, each[1])) for each, value in zip(sized, values, strict=True)]
+            for values in sorted(lists)
+        ]
+
+    # Elements of indices
+
+    def list_elements(self, domain: isl.Set, atoms: Iterable[Atom], loops: Sequence[Loop] = ()) -> isl.Set:
+        """Return the elements that indices are read from, together, in a domain; with the iterations of loops."""
+        atoms = list(atoms)
+        if any(atom.row for atom in atoms):
+            raise Undecided("an index is read from a view as one dimension, elsewhere than where it is checked")
+        space, names = add_elements(domain, atoms)
+        return project_onto(space, [*names, *(loop.parameter for loop in loops), *self.meaning.visible])
+
+    def list_checked_elements(self, reads: Iterable[tuple[isl.Set, list[Atom]]], loops: Sequence[Loop] = ()) -> isl.Set:
+        """Return elements that indices are read from for certain, by all reads together, each as of `list_elements`.
+
+        Of an array that is read as one dimension these are all elements where every place of it is read, else none.
+        """
+        found, place, rows = NOTHING, parameter("place"), dict[str, tuple[Row, isl.Set]]()
+        for domain, (atom, *others) in reads:
+            if atom.row is None or others:
+                found |= self.list_elements(domain, [atom, *others], loops)
+                continue
+            space = domain & place.eq_set(atom.subscripts[0]) & atom.among
+            read = project_onto(space, ["place", *(loop.parameter for loop in loops), *self.meaning.visible])
+            rows[atom.array] = atom.row, read | rows.get(atom.array, (atom.row, NOTHING))[1]
+        for row, read in rows.values():
+            missed = (interval(place, ZERO, row.length) - read) & self.meaning.context
+            whole = project_out(missed, ["place"]).complement() & self.meaning.context
+            for dim, size in enumerate(row.sizes):
+                whole &= interval(parameter(f"a0_{dim}"), ZERO, size)
+            found |= whole
+        return found
+
+    # Copies
+
+    def make_copy(self, write: Write, *, is_meant: bool = False) -> Copy:
+        """Return a write of an element in comparable form; raises Undecided where it writes something else."""
+        value = write.value
+        if not isinstance(value, Element) or value.array != "data":
+            raise Undecided("what is written to out is no element of data")
+        if write.place.under:
+            raise Undecided("whether an element is written depends on an index")
+        places = expect(isl.PwAff, "a subscript of out is an index", *write.subscripts)
+        terms = {dim: place for dim, place in enumerate(value.subscripts) if isinstance(place, Term)}
+        weights = [weight for _, weight in value.steps if weight is not None]
+        masks = [] if value.mask is None else [value.mask]
+        indices = Indices([*terms.values(), *masks, *weights], self.definition if is_meant else None)
+        terms |= {len(value.subscripts) + at: weight for at, weight in enumerate(weights)}
+        affine = {f"e{dim}": place for dim, place in enumerate(places)}
+        affine |= {f"d{dim}": place for dim, place in enumerate(value.subscripts) if isinstance(place, isl.PwAff)}
+        space, elements = add_elements(write.place.domain & bind_parameters(affine), indices.atoms)
+        names = [*affine, *elements]
+        if value.first is not None:
+            first = parameter("first")
+            space &= (value.first & first.eq_set(number(1))) | (value.first.complement() & first.eq_set(ZERO))
+            names.append("first")
+        mask = z3.BoolVal(True) if value.mask is None else indices(value.mask)
+        positions = {dim: indices(term) for dim, term in terms.items()}
+        form = (*(name for name, _ in value.steps), value.larger)
+        relation = project_onto(space, [*names, *self.meaning.visible])
+        return Copy(write, tuple(names), space, relation, indices, positions, mask, form)
+
+    def compare_arithmetic(self, copy: Copy, target: Copy, reason: str) -> list[Failure]:
+        """Check that two writes are done for the same indices, else it is for a reason, and at the same positions."""
+        one, other = ([(atom.array, atom.bits) for atom in each.indices.atoms] for each in (copy, target))
+        is_same = one == other if self.definition.constants is None else len(one) == len(other)
+        if copy.positions.keys() != target.positions.keys() and not self.definition.write.adds:
+            return self.fail("an index is not used where the operator uses it")
+        if copy.positions.keys() != target.positions.keys() or not is_same:
             raise Undecided("positions are computed from other things than the operator's indices")
-        return everywhere("an index is not used where the operator uses it", meaning)
-    if widths[0] != widths[1] and (wanted.constants is None or len(widths[0]) != len(widths[1])):
-        raise Undecided("positions are computed from other things than the operator's indices")
-    valid = [] if wanted.valid is None else [Indices([wanted.valid], wanted)(wanted.valid)]
-    moved = [copy.positions[dim] != position for dim, position in target.positions.items()]
-    for why, wrong in (
-        (reason, copy.mask != target.mask),
-        ("an index leads to another position", z3.And(target.mask, z3.Or(z3.BoolVal(False), *moved))),
-    ):
-        cases = constant_cases(target.relation, copy.indices, meaning, wanted)
-        if failures := find_case(why, [*valid, wrong], meaning, wanted, copy.indices.variables, cases):
-            return failures
-    return []
-
-
-def failures_of(meaning: Meaning, wanted: Wanted) -> list[Failure]:
-    """Return the violated conditions of a stage of copies; raises Undecided where something cannot be decided."""
-    return (
-        parallel_disjoint(meaning, meaning.writes)
-        or accesses_inside(meaning, wanted)
-        or streams_aligned(meaning)
-        or guard_complete(meaning, wanted)
-        or _same_copies(meaning, wanted)
-    )
-
-
-def _same_copies(meaning: Meaning, wanted: Wanted) -> list[Failure]:
-    """Check that the writes copy, together, what is wanted: each element of out, from where it comes."""
-    target, given = copy_of(wanted.write, meaning, wanted), [copy_of(write, meaning) for write in meaning.writes]
-    zeros = "an index gives zeros where it should not, or none where it should"
-    for copy in given:
-        if copy.form != target.form:
-            return everywhere("what is written to out was computed from an element", meaning)
-        if failures := same_arithmetic(copy, target, meaning, wanted, zeros):
-            return failures
-    if not all(_for_any_address(name, given, meaning) for name in meaning.wobbling):
-        raise Undecided("which iteration writes an element depends on an address")
-    copied = without(union(copy.relation for copy in given), meaning.wobbling)
-    elements = [*(f"e{dim}" for dim in range(len(wanted.write.subscripts))), *meaning.sizes]
-    written, all_elements = only(copied, elements), only(target.relation, elements)
-    elsewhere = "an element of out comes from another element of data or another index"
-    return (
-        failure_at("an element of out is not written", all_elements - written, meaning)
-        or failure_at("an element outside of out is written", written - all_elements, meaning)
-        or failure_at(elsewhere, copied - target.relation, meaning)
-        or failure_at(elsewhere, target.relation - copied, meaning)
-    )
-
-
-def _for_any_address(name: str, copies: list[Copy], meaning: Meaning) -> bool:
-    """Return whether what an iteration writes, by all its writes together, is the same whatever an address is.
-
-    `name` is a number that an address decides, in the iterations of the loops around it.
-    """
-    loops, allowed = meaning.wobbling[name]
-    around = {loop.parameter for loop in loops}
-    written = union(
-        only(copy.whole, [*copy.names, *around, *visible(meaning)])
-        for copy in copies
-        if around <= {loop.parameter for loop in copy.write.place.loops}
-    )
-    return (without(written, [name]) & allowed).is_subset(written)
-
-
-# Memory
-
-
-def pairs_of(space: isl.Set, own: Iterable[str]) -> isl.Set:
-    """Return a set with its twin, which has other names for some parameters."""
-    return space & renamed(space, {name: f"{name}_twin" for name in own})
-
-
-def parallel_disjoint(meaning: Meaning, writes: Sequence[Write]) -> list[Failure]:
-    """Check that no two iterations of a parallel loop write the same element."""
-    if meaning.problems:
-        return everywhere(meaning.problems[0], meaning)
-    groups = [(writes, "write one element")]
-    for memory in {store.number for store in meaning.staged}:
-        groups.append(([store for store in meaning.staged if store.number == memory], "stage one position"))
-    for group, what in groups:
-        parallel = {loop.parameter: loop for write in group for loop in write.place.loops if loop.parallel}
-        for name, loop in parallel.items():
-            inside = [write for write in group if loop in write.place.loops]
-            outer = inside[0].place.loops[: inside[0].place.loops.index(loop)]
-            kept = [name, *(each.parameter for each in outer), *meaning.sizes]
-            touched = union(_touched(write, kept) for write in inside)
-            bad = pairs_of(touched, [name]) & parameter(f"{name}_twin").lt_set(parameter(name))
-            if failures := failure_at(f"two iterations of the parallel loop {loop.label} {what}", bad, meaning):
-                return failures
-    return []
-
-
-def _touched(write: Write, names: list[str]) -> isl.Set:
-    """Return the elements `e0`, ... that a write reaches for certain, with other parameters."""
-    places = {f"e{dim}": place for dim, place in enumerate(write.subscripts) if isinstance(place, isl.PwAff)}
-    return only(write.place.domain & equal(list(places), list(places.values())), [*names, *places])
-
-
-def accesses_inside(meaning: Meaning, wanted: Wanted) -> list[Failure]:
-    """Check that every access is inside its array."""
-    for access in meaning.accesses:
-        for dim, (place, size) in enumerate(zip(access.subscripts, access.sizes, strict=True)):
-            reason = f"{access.op.name} reaches outside of {access.array} in dimension {dim}"
-            if isinstance(place, Term):
-                failures = _position_inside(reason, access, dim, place, meaning, wanted)
-            else:
-                failures = failure_at(reason, access.place.domain - within(place, ZERO, size), meaning)
-            if failures:
-                return failures
-    return []
-
-
-def _position_inside(
-    reason: str, access: Access, dim: int, place: Term, meaning: Meaning, wanted: Wanted
-) -> list[Failure]:
-    size, under, domain = access.sizes[dim], access.place.under, access.place.domain
-    indices = Indices([place, *under])
-    length = constant_of(size)
-    extent = bits.constant(length) if length is not None else bits.variable(names_of(size)[0])
-    truths = [*map(indices, under), *_known_valid(access, dim, indices, meaning, wanted)]
-    truths.append(z3.Not(z3.ULT(indices(place), extent)))
-    cases = None
-    if wanted.constants is not None:
-        cases = constant_cases(elements_of(domain, indices.atoms.values(), meaning), indices, meaning, wanted)
-    return find_case(reason, truths, meaning, wanted, indices.variables, cases)
-
-
-def _known_valid(access: Access, dim: int, indices: Indices, meaning: Meaning, wanted: Wanted) -> list[Expression]:
-    """Return that the index of a dimension is valid, where it was checked, or the caller promises it."""
-    guard = access.place.guard
-    is_late = wanted.is_checked and (meaning.raises or (meaning.guard is not None and guard is None))
-    if access.array != wanted.table or dim not in wanted.valid_along or is_late:
-        return []
-    promised = wanted.valid_along[dim]
-    if wanted.constants is not None:
-        return [Indices([promised], wanted)(promised)] if len(indices.atoms) == 1 else []
-    ((name, target),) = promised.atoms.items()
-    held, loops = elements_of(wanted.write.place.domain, [target], meaning), ()
-    if wanted.is_checked and guard is not None and guard.loops:
-        loops, which = guard.loops, list(wanted.valid_along).index(dim)
-        held = _checked_along(guard, len(wanted.valid_along), which, meaning)
-    return [
-        z3.substitute(promised.expression, (bits.variable(name, atom.bits), variable))
-        for variable, atom in zip(indices.variables, indices.atoms.values(), strict=True)
-        if atom.bits == target.bits and elements_of(access.place.domain, [atom], meaning, loops).is_subset(held)
-    ]
-
-
-def _checked_along(guard: Guard, components: int, which: int, meaning: Meaning) -> isl.Set:
-    """Return the iterations of the loops around a branch, each with the indices of an axis that it has checked."""
-    counted = [(domain, list(Indices([term]).atoms.values())) for domain, term in guard.count.terms]
-    reads = ((domain, [atoms[which]]) for domain, atoms in counted if len(atoms) == components)
-    return checked_elements(reads, meaning, guard.loops)
-
-
-def streams_aligned(meaning: Meaning) -> list[Failure]:
-    """Check that non-temporal stores of vectors are aligned, by the remainder of an address that the code computes.
-
-    The address of a store is that of another element, whose remainder the code knows, and a number of bytes behind it
-    that is affine.
-
-    Raises:
-        Undecided: the code knows a remainder, and how far the store is from there is not affine.
-    """
-    for domain, address, alignment in meaning.streams:
-        if domain.is_empty():
-            continue
-        reason, here = (
-            f"a non-temporal store is at an address that is no multiple of {alignment} bytes",
-            names_of(domain),
+        valid = (
+            []
+            if self.definition.valid is None
+            else [Indices([self.definition.valid], self.definition)(self.definition.valid)]
         )
-        known = [
-            (name, (address - other).affine())
-            for name, (other, divisor) in meaning.remainders.items()
-            if name in here and divisor % alignment == 0
-        ]
-        if not known:
-            return failure_at(reason, domain, meaning)
-        wrong = [
-            domain & meaning.context & ((parameter(name) + distance) % alignment).ne_set(ZERO)
-            for name, distance in known
-            if distance is not None
-        ]
-        if any(bad.is_empty() for bad in wrong):
-            continue
-        if not wrong or (meaning.wobbling.keys() - meaning.remainders.keys()) & set(here):
-            raise Undecided("the distance of a non-temporal store from a known address is not affine")
-        return failure_at(reason, wrong[0], meaning)
-    return []
+        moved = z3.Or(z3.BoolVal(False), *(copy.positions[dim] != each for dim, each in target.positions.items()))
+        elsewhere = z3.And(target.mask, moved)
+        return self.find_case(
+            reason, [*valid, copy.mask != target.mask], copy.indices, target.relation
+        ) or self.find_case("an index leads to another position", [*valid, elsewhere], copy.indices, target.relation)
 
-
-# The check of indices
-
-
-def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
-    """Check that every index is checked where it must be: before anything is written, unless out is fresh."""
-    if not wanted.is_checked or meaning.raises:
-        return []
-    assert wanted.valid is not None
-    meant = Indices([wanted.valid], wanted)
-    valid, atoms, guard = meant(wanted.valid), list(meant.atoms.values()), meaning.guard
-    needed = elements_of(wanted.write.place.domain, atoms, meaning)
-    if guard is None:
-        cases = constant_cases(needed, meant, meaning, wanted)
-        return find_case("an index outside is not found", [z3.Not(valid)], meaning, wanted, meant.variables, cases)
-    if not meaning.has_fresh_out and (guard.loops or any(write.place.guard is None for write in meaning.writes)):
-        return everywhere("an element is written before all indices are checked", meaning, 1)
-    if meaning.returned is None:
-        return everywhere("the number of indices outside is not returned", meaning, 1)
-    returned = meaning.returned.terms
-    for domain, term in (*returned, *(guard.count.terms if meaning.returned != guard.count else ())):
-        own, count = Indices([term]), term.expression
-        if len(own.atoms) != len(atoms):
-            raise Undecided("the check looks at some components of a tuple only")
-        is_outside = own(
-            term if z3.is_bool(count) else replace(term, expression=count != bits.constant(0, count.size()))
+    def _compare_copies(self) -> list[Failure]:
+        """Check that the writes copy, together, what the operator says: each element of out, from where it comes."""
+        target = self.make_copy(self.definition.write, is_meant=True)
+        given = [self.make_copy(write) for write in self.meaning.writes]
+        zeros = "an index gives zeros where it should not, or none where it should"
+        for copy in given:
+            if copy.form != target.form:
+                return self.fail("what is written to out was computed from an element")
+            if failures := self.compare_arithmetic(copy, target, zeros):
+                return failures
+        for name, (loops, allowed) in self.meaning.wobbling.items():
+            # What an iteration of these loops writes, by all its writes together, is the same whatever an address is.
+            around = {loop.parameter for loop in loops}
+            inside = [copy for copy in given if around <= {loop.parameter for loop in copy.write.place.loops}]
+            written = unite(project_onto(copy.whole, [*copy.names, *around, *self.meaning.visible]) for copy in inside)
+            if not (project_out(written, [name]) & allowed).is_subset(written):
+                raise Undecided("which iteration writes an element depends on an address")
+        copied = project_out(unite(copy.relation for copy in given), self.meaning.wobbling)
+        elements = [*(f"e{dim}" for dim in range(len(self.definition.write.subscripts))), *self.meaning.sizes]
+        written, all_elements = project_onto(copied, elements), project_onto(target.relation, elements)
+        elsewhere = "an element of out comes from another element of data or another index"
+        return (
+            self.find_failure("an element of out is not written", all_elements - written)
+            or self.find_failure("an element outside of out is written", written - all_elements)
+            or self.find_failure(elsewhere, copied - target.relation)
+            or self.find_failure(elsewhere, target.relation - copied)
         )
-        cases = None
-        if wanted.constants is not None:
-            cases = constant_cases(elements_of(domain, own.atoms.values(), meaning), own, meaning, wanted)
-        reason = "an index outside is not found, or one inside is counted"
-        if failures := find_case(reason, [is_outside == valid], meaning, wanted, own.variables, cases):
-            return failures
-    checked = checked_elements(((domain, list(Indices([term]).atoms.values())) for domain, term in returned), meaning)
-    failures = failure_at("an index is not checked", needed - checked, meaning)
-    return [replace(failure, indices=(FAR_OUTSIDE,)) for failure in failures]
+
+    # Memory
+
+    def check_memory(self, writes: Sequence[Write]) -> list[Failure]:
+        """Return a condition that memory violates: on who writes it, on its bounds, and on its alignment."""
+        return self._check_races(writes) or self._check_bounds() or self._check_alignment()
+
+    def _check_races(self, writes: Sequence[Write]) -> list[Failure]:
+        """Check that no two iterations of a parallel loop write the same element."""
+        if self.meaning.problems:
+            return self.fail(self.meaning.problems[0])
+        groups = [(writes, "write one element")]
+        for memory in {store.number for store in self.meaning.staged}:
+            groups.append(([store for store in self.meaning.staged if store.number == memory], "stage one position"))
+        for group, what in groups:
+            parallel = {loop.parameter: loop for write in group for loop in write.place.loops if loop.parallel}
+            for name, loop in parallel.items():
+                inside = [write for write in group if loop in write.place.loops]
+                outer = inside[0].place.loops[: inside[0].place.loops.index(loop)]
+                touched = NOTHING
+                for write in inside:
+                    places = {f"e{dim}": at for dim, at in enumerate(write.subscripts) if isinstance(at, isl.PwAff)}
+                    parameters = [name, *(each.parameter for each in outer), *self.meaning.sizes, *places]
+                    touched |= project_onto(write.place.domain & bind_parameters(places), parameters)
+                twin = sets.rename_parameters(touched, {name: "twin"}) & parameter("twin").lt_set(parameter(name))
+                reason = f"two iterations of the parallel loop {loop.label} {what}"
+                if failures := self.find_failure(reason, touched & twin):
+                    return failures
+        return []
+
+    def _check_bounds(self) -> list[Failure]:
+        """Check that every access is inside its array."""
+        for access in self.meaning.accesses:
+            domain, under = access.place.domain, access.place.under
+            for dim, (place, size) in enumerate(zip(access.subscripts, access.sizes, strict=True)):
+                reason = f"{access.op.name} reaches outside of {access.array} in dimension {dim}"
+                if isinstance(place, isl.PwAff):
+                    failures = self.find_failure(reason, domain - interval(place, ZERO, size))
+                else:
+                    indices, length = Indices([place, *under]), sets.constant_of(size)
+                    extent = bits.variable(list_parameters(size)[0]) if length is None else bits.constant(length)
+                    truths = [*map(indices, under), *self._list_promises(access, dim, indices)]
+                    truths.append(z3.Not(z3.ULT(indices(place), extent)))
+                    elements = None if self.definition.constants is None else self.list_elements(domain, indices.atoms)
+                    failures = self.find_case(reason, truths, indices, elements)
+                if failures:
+                    return failures
+        return []
+
+    def _list_promises(self, access: Access, dim: int, indices: Indices) -> list[Expression]:
+        """Return that the index of a dimension is valid, where it was checked, or the caller promises it."""
+        definition, is_guarded, (count, around) = (
+            self.definition,
+            access.place.is_guarded,
+            self.meaning.guard or (None, ()),
+        )
+        is_late = definition.is_checked and (self.meaning.raises or (count is not None and not is_guarded))
+        if access.array != definition.table or dim not in definition.valid_along or is_late:
+            return []
+        promised, components = definition.valid_along[dim], len(definition.valid_along)
+        if definition.constants is not None:
+            return [Indices([promised], definition)(promised)] if len(indices.atoms) == 1 else []
+        ((name, target),) = promised.atoms.items()
+        space, loops = self.list_elements(definition.write.place.domain, [target]), ()
+        if (
+            definition.is_checked and is_guarded and count is not None and around
+        ):  # it was checked in one iteration of loops
+            loops, which = around, list(definition.valid_along).index(dim)
+            counted = [(domain, Indices([term]).atoms) for domain, term in count.terms]
+            reads = [(domain, [atoms[which]]) for domain, atoms in counted if len(atoms) == components]
+            space = self.list_checked_elements(reads, loops)
+        return [
+            z3.substitute(promised.expression, (bits.variable(name, atom.bits), variable))
+            for variable, atom in zip(indices.variables, indices.atoms, strict=True)
+            if atom.bits == target.bits and self.list_elements(access.place.domain, [atom], loops).is_subset(space)
+        ]
+
+    def _check_alignment(self) -> list[Failure]:
+        """Check that non-temporal stores of vectors are aligned, by the remainder of an address that the code computes.
+
+        The address of a store is that of another element, whose remainder the code knows, and a number of bytes behind
+        it that is affine.
+
+        Raises:
+            Undecided: the code knows a remainder, and how far the store is from there is not affine.
+        """
+        wobbling, remainders = self.meaning.wobbling, self.meaning.remainders
+        for domain, address, alignment in self.meaning.streams:
+            here, space = list_parameters(domain), domain & self.meaning.context
+            reason = f"a non-temporal store is at an address that is no multiple of {alignment} bytes"
+            known = [
+                (name, (address - other).to_affine())
+                for name, (other, divisor) in remainders.items()
+                if name in here and divisor % alignment == 0
+            ]
+            apart = [parameter(name) + distance for name, distance in known if distance is not None]
+            wrong = [space & (distance % alignment).ne_set(ZERO) for distance in apart]
+            if space.is_empty() or any(bad.is_empty() for bad in wrong):
+                continue
+            if known and (not wrong or (wobbling.keys() - remainders.keys()) & set(here)):
+                raise Undecided("the distance of a non-temporal store from a known address is not affine")
+            return self.find_failure(reason, wrong[0] if known else space)
+        return []
+
+    # The check of indices
+
+    def check_guard(self) -> list[Failure]:
+        """Check that every index is checked where it must be: before anything is written, unless out is fresh."""
+        meaning, definition = self.meaning, self.definition
+        if not definition.is_checked or meaning.raises or definition.valid is None:
+            return []
+        meant = Indices([definition.valid], definition)
+        valid, needed = meant(definition.valid), self.list_elements(definition.write.place.domain, meant.atoms)
+        if meaning.guard is None:
+            return self.find_case("an index outside is not found", [z3.Not(valid)], meant, needed)
+        count, loops = meaning.guard
+        if not meaning.has_fresh_out and (loops or not all(write.place.is_guarded for write in meaning.writes)):
+            return self.fail("an element is written before all indices are checked", 1)
+        if meaning.returned is None:
+            return self.fail("the number of indices outside is not returned", 1)
+        returned = meaning.returned.terms
+        for domain, term in (*returned, *(count.terms if meaning.returned != count else ())):
+            own = Indices([term])
+            if len(own.atoms) != len(meant.atoms):
+                raise Undecided("the check looks at some components of a tuple only")
+            is_outside = own(term) if z3.is_bool(own(term)) else own(term) != 0
+            elements = None if definition.constants is None else self.list_elements(domain, own.atoms)
+            reason = "an index outside is not found, or one inside is counted"
+            if failures := self.find_case(reason, [is_outside == valid], own, elements):
+                return failures
+        checked = self.list_checked_elements([(domain, Indices([term]).atoms) for domain, term in returned])
+        failures = self.find_failure("an index is not checked", needed - checked)
+        return [replace(failure, indices=(FAR_OUTSIDE,)) for failure in failures]
+
+
+def add_elements(domain: isl.Set, atoms: Iterable[Atom]) -> tuple[isl.Set, list[str]]:
+    """Return a domain with the elements `a0_0`, ... that indices are read from, and the names of their subscripts."""
+    names: list[str] = []
+    for at, atom in enumerate(atoms):
+        group = {f"a{at}_{dim}": place for dim, place in enumerate(atom.subscripts)}
+        domain, names = domain & bind_parameters(group) & atom.among, [*names, *group]
+    return domain, names

@@ -13,39 +13,31 @@ import islpy as isl
 import z3
 from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...ir.dialects.gather_dialect import AccumulateOp, MaskedLoadOp
 from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from . import bit_vectors as bits
+from . import sets
 from .arithmetic import Arithmetic, comparison_of, is_zero, width_of
-from .sets import EVERYTHING, ZERO, Polynomial, constant_of, equal, number, only, parameter, union, within, without
+from .meaning import Access, Refuted, Undecided, Write, expect
+from .sets import EVERYTHING, ZERO, Polynomial, constant_of, interval, number, parameter, project_out, unite
 from .values import (
-    Access,
     Argument,
     Atom,
-    Bounded,
-    Condition,
     Counted,
-    Divisor,
     Element,
-    Lanes,
-    Mask,
     Memory,
     Number,
     Opaque,
-    Refuted,
+    Places,
     Row,
     Subscripts,
     Summed,
     Term,
-    Undecided,
+    Uniform,
     Value,
-    Weight,
-    Write,
-    Zero,
-    affine_of,
 )
 
 # The content of a list depends on how many of the indices before belong to an owner: no affine relation says that.
@@ -53,9 +45,8 @@ LISTED = "a buffer holds a list, and how long it is the nest counts while it run
 # The place of an index depends on how many of the indices before have its position.
 SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
 POSITIONS = "the staged positions"
+NOT_AFFINE = "a place among all indices is not affine"
 LANE = parameter("lane")
-
-Places = tuple[isl.PwAff, ...]
 
 
 class Loads(Arithmetic):
@@ -65,209 +56,182 @@ class Loads(Arithmetic):
 
     # Loads
 
-    def run_memref_load(self, op: memref.LoadOp) -> None:
+    def run_memref_load(self, op: memref.LoadOp, array: Value, *places: Value) -> Value:
         """Load an element, an index or a staged position."""
-        self.values[op.res] = self._loaded(op, op.memref, op.indices, width_of(op.res.type))
+        return self._load(op, array, places, width_of(op.res.type))
 
-    def run_gather_masked_load(self, op: MaskedLoadOp) -> None:
+    def run_gather_masked_load(self, op: MaskedLoadOp, *_: Value) -> Value:
         """Load an element where the mask holds."""
-        mask, before = self._mask(op.mask), self.here
+        before, (mask,) = self.here, expect(Term, "a mask does not come from indices", self.values[op.mask])
         self.here = replace(before, under=(*before.under, mask))
-        loaded = self._loaded(op, op.memref, op.subscripts, 0)
+        places = [self.values[each] for each in op.subscripts]
+        (loaded,) = expect(Element, "a masked load of an index", self._load(op, self.values[op.memref], places, 0))
         self.here = before
-        assert isinstance(loaded, Element)
-        self.values[op.element] = loaded.masked(mask)
+        return loaded.add_mask(mask)
 
-    def run_vector_load(self, op: vector.LoadOp) -> None:
+    def run_vector_load(self, op: vector.LoadOp, array: Value, *places: Value) -> Value:
         """Load a vector: its elements lie along the last dimension."""
-        before, type_ = self.here, op.result.type
-        assert isinstance(type_, VectorType)
-        self.here = before.where(within(LANE, ZERO, number(type_.get_shape()[0])))
-        self.values[op.result] = self._loaded(op, op.base, op.indices, width_of(type_), lane=True)
+        before, type_ = self.here, SSAValue.get(op.result, type=VectorType).type
+        self.here = before.restrict(interval(LANE, ZERO, number(type_.get_shape()[0])))
+        loaded = self._load(op, array, places, width_of(type_), lane=True)
         self.here = before
+        return loaded
 
-    def _mask(self, value: SSAValue) -> Term:
-        mask = self.values[value]
-        if not isinstance(mask, Term):
-            raise Undecided("a mask does not come from indices")
-        return mask
+    def _to_subscripts(self, given: Sequence[Value], *, lane: bool = False) -> Subscripts:
+        message = "a subscript is neither affine nor an index"
+        found = expect(isl.PwAff | Term, message, *given)  # type: ignore[arg-type]
+        if not lane:
+            return found
+        (last,) = expect(isl.PwAff, "a vector begins at an index", found[-1])
+        return (*found[:-1], last + LANE)
 
-    def _subscripts(self, given: Sequence[SSAValue], *, lane: bool = False) -> Subscripts:
-        found = [value for each in given if isinstance(value := self.values[each], isl.PwAff | Term)]
-        if len(found) != len(given):
-            raise Undecided("a subscript is neither affine nor an index")
-        if lane:
-            (last,) = affine_of((found.pop(),), "a vector begins at an index")
-            found.append(last + LANE)
-        return tuple(found)
-
-    def _loaded(
-        self, op: Operation, memory: SSAValue, given: Sequence[SSAValue], width: int, *, lane: bool = False
-    ) -> Value:
-        array, places = self.values[memory], [self.values[each] for each in given]
+    def _load(self, op: Operation, array: Value, places: Sequence[Value], width: int, *, lane: bool = False) -> Value:
+        if any(isinstance(place, Opaque) and place.most is not None for place in places):
+            return self._load_any_index(op, array, places)
         if isinstance(array, Memory) and array.depth is None and not lane:
-            return self._position(op, array, places[0])
-        if any(isinstance(place, Bounded) for place in places) and not lane:
-            return self._index_within(op, array, places, width)
+            return self._load_position(op, array, places[0])
         if isinstance(array, Argument) and array.row and isinstance(places[0], Opaque):
-            return self._index_in_rows(op, array, places[0], given[1:], width)
-        subscripts = self._subscripts(given, lane=lane)
-        if isinstance(array, Memory):
-            return self._buffered(op, array, subscripts)
-        if not isinstance(array, Argument):
-            raise Undecided("a load of memory that is not known")
-        self._access(op, array.name, subscripts, array.sizes)
-        if not array.is_integer:
-            when = (self.here.loops, len(self.meaning.writes)) if array.name == "out" else None
-            return Element(array.name, _in_full(array, subscripts), when=when)
-        found = affine_of(subscripts, "an index is found by another index")
-        return self._index(array, (_flat(found, array.sizes),) if array.is_constant else found, EVERYTHING, width)
-
-    def _index(self, array: Argument, places: Places, among: isl.Set, width: int) -> Term:
-        return self.index(Atom(f"row of {array.name}" if array.row else array.name, places, among, width, array.row))
-
-    def _index_within(self, op: Operation, array: Value, given: Sequence[Value], width: int) -> Term:
-        """Load any of the indices at places of which bounds are known: such as one that a prefetch resolves."""
-        if not isinstance(array, Argument) or not array.is_integer or array.is_constant:
-            raise Undecided("a place is only known to lie within bounds")
-        places, among = list[isl.PwAff](), EVERYTHING
-        for value in given:
-            if isinstance(value, Bounded):
-                value, known = self._any_within(value)
-                among &= known
-            places += affine_of((value,), "an index is found by another index")
-        self._access(op, array.name, tuple(places), array.sizes, among)
-        return self._index(array, tuple(places), among, width)
-
-    def _any_within(self, place: Bounded) -> tuple[isl.PwAff, isl.Set]:
-        """Return a parameter for a place of which bounds are known, and the bounds."""
-        here = parameter(self.fresh("within"))
-        return here, here.le_set(place.most) & here.ge_set(place.most.min(ZERO))
-
-    def _index_in_rows(
-        self, op: Operation, array: Argument, place: Opaque, rest: Sequence[SSAValue], width: int
-    ) -> Term:
-        """Load an index at a place in the run of all of them that is a row times its size, and a place in it."""
-        assert array.row is not None
-        found, among = self._subscripts_at(place.polynomial, array.row.sizes)
-        inside = self.here.where(among, self.meaning.context).domain
-        for subscript, size in zip(found, array.row.sizes, strict=True):
-            if not inside.is_subset(within(subscript, ZERO, size)):
+            found, among = self._find_subscripts(places[0].polynomial, array.row.sizes)
+            inside = self.here.restrict(among, self.meaning.context).domain
+            if not all(
+                inside.is_subset(interval(at, ZERO, size)) for at, size in zip(found, array.row.sizes, strict=True)
+            ):
                 raise Undecided("an index is read at a place that no row is known to have")
-        places = (*found, *affine_of(self._subscripts(rest), "an index is found by another index"))
-        whole = replace(array, sizes=(*array.row.sizes, *array.sizes[1:]), row=None)
-        self._access(op, whole.name, places, whole.sizes)
-        return self._index(whole, places, among, width)
+            found += expect(isl.PwAff, "an index is found by another index", *places[1:])
+            self._record_access(op, array.name, found, (*array.row.sizes, *array.sizes[1:]))
+            return self.read_index(Atom(array.name, found, among, width))
+        subscripts = self._to_subscripts(places, lane=lane)
+        if isinstance(array, Memory):
+            return self._load_buffer(op, array, subscripts)
+        (argument,) = expect(Argument, "a load of memory that is not known", array)
+        self._record_access(op, argument.name, subscripts, argument.sizes)
+        if not argument.is_integer:
+            loaded_at = (self.here.loops, len(self.meaning.writes)) if argument.name == "out" else None
+            return Element(argument.name, _extend_subscripts(argument, subscripts), loaded_at=loaded_at)
+        found = expect(isl.PwAff, "an index is found by another index", *subscripts)
+        found = (_flatten(found, argument.sizes),) if argument.is_constant else found
+        name = f"row of {argument.name}" if argument.row else argument.name
+        return self.read_index(Atom(name, found, EVERYTHING, width, argument.row))
 
-    def _access(
+    def _load_any_index(self, op: Operation, array: Value, given: Sequence[Value]) -> Opaque:
+        """Load an index, or a position, at a place of which only bounds are known, as one for a prefetch."""
+        (known,) = expect(Argument | Memory, "a load of memory that is not known", array)  # type: ignore[arg-type]
+        places, among = list[Value](), EVERYTHING
+        for value in given:
+            if isinstance(value, Opaque) and value.most is not None:
+                most, value = value.most, parameter(self.make_name("within"))
+                among &= value.le_set(most) & value.ge_set(most.min(ZERO))
+            places.append(value)
+        found = expect(isl.PwAff, "an index is found by another index", *places)
+        self._record_access(op, known.name if isinstance(known, Argument) else POSITIONS, found, known.sizes, among)
+        return Opaque()
+
+    def _record_access(
         self, op: Operation, array: str, subscripts: Subscripts, sizes: Places, among: isl.Set = EVERYTHING
     ) -> None:
-        self.meaning.accesses.append(Access(op, array, self.here.where(among), subscripts, sizes))
+        self.meaning.accesses.append(Access(op, array, self.here.restrict(among), subscripts, sizes))
 
     # Stores
 
-    def run_memref_store(self, op: memref.StoreOp) -> None:
+    def run_memref_store(self, op: memref.StoreOp, value: Value, array: Value, *places: Value) -> None:
         """Store an element, or stage a position."""
-        self._written(op, self.values[op.memref], self._subscripts(op.indices), self.values[op.value])
+        self._write(op, array, self._to_subscripts(places), value)
 
-    def run_vector_compressstore(self, op: CompressStoreOp) -> None:
+    def run_vector_compressstore(self, op: CompressStoreOp, *_: Value) -> None:
         """Raise Undecided: what is stored side by side is a list."""
         raise Undecided(LISTED)
 
-    def run_vector_store(self, op: vector.StoreOp) -> None:
+    def run_vector_store(self, op: vector.StoreOp, value: Value, array: Value, *places: Value) -> None:
         """Store a vector."""
-        array, value, alignment = self.values[op.base], self.values[op.vector], op.attributes.get("alignment")
+        alignment, type_ = op.attributes.get("alignment"), SSAValue.get(op.vector, type=VectorType).type
         if is_nontemporal(op) and isinstance(alignment, IntegerAttr) and alignment.value.data > 1:
-            subscripts, address = self._subscripts(op.indices), Polynomial.of(0)
-            if not isinstance(array, Argument) or not all(isinstance(place, isl.PwAff) for place in subscripts):
-                raise Undecided("the address of a non-temporal store is not known")
-            for place, size in zip(subscripts, array.sizes, strict=True):
-                assert isinstance(place, isl.PwAff)
-                address = address * Polynomial.of(size) + Polynomial.of(place)
-            size_bytes = element_size_bytes(SSAValue.get(op.vector, type=VectorType).type.element_type)
-            address = Polynomial.of(f"the address of {array.name}") + address * Polynomial.of(size_bytes)
+            unknown = "the address of a non-temporal store is not known"
+            (argument,), address = expect(Argument, unknown, array), Polynomial.of(0)
+            for place, size in zip(expect(isl.PwAff, unknown, *places), argument.sizes, strict=True):
+                address = address * size + place
+            address = Polynomial.of(f"the address of {argument.name}") + address * element_size_bytes(
+                type_.element_type
+            )
             self.meaning.streams.append((self.here.domain, address, alignment.value.data))
-        self._in_lanes(op, array, self._subscripts(op.indices, lane=True), value, op.vector)
+        self._store(op, array, places, value, type_)
 
-    def run_gather_accumulate(self, op: AccumulateOp) -> None:
+    def run_gather_accumulate(self, op: AccumulateOp, value: Value, array: Value, *_: Value) -> None:
         """Add an element, or a vector."""
-        array, value, before = self.values[op.memref], self.values[op.element], self.here
+        before, places = self.here, [self.values[each] for each in op.subscripts]
         if op.first is not None:
-            first = self.values[op.first]
-            if not isinstance(first, Condition) or not isinstance(value, Element):
-                raise Undecided("a maximum is taken of what is no element, or begins where nothing says")
-            value = replace(value, larger=comparison_of(op.element.type), first=first.holds)
+            unknown = "a maximum is taken of what is no element, or begins where nothing says"
+            (element,), (first,) = expect(Element, unknown, value), expect(isl.Set, unknown, self.values[op.first])
+            value = replace(element, larger=comparison_of(op.element.type), first=first)
         if op.mask is not None:
-            self.here = replace(before, under=(*before.under, self._mask(op.mask)))
-        if isinstance(op.element.type, VectorType):
-            self._in_lanes(op, array, self._subscripts(op.subscripts, lane=True), value, op.element, adds=True)
-        else:
-            self._written(op, array, self._subscripts(op.subscripts), value, adds=True)
+            (mask,) = expect(Term, "a mask does not come from indices", self.values[op.mask])
+            self.here = replace(before, under=(*before.under, mask))
+        self._store(op, array, places, value, op.element.type, adds=True)
         self.here = before
 
-    def _in_lanes(
+    def _store(
         self,
         op: Operation,
         array: Value,
-        subscripts: Subscripts,
+        places: Sequence[Value],
         value: Value,
-        vector_: SSAValue,
+        type_: Attribute,
         *,
         adds: bool = False,
     ) -> None:
-        """Store a vector: as one store for all lanes, or where they differ for each of them."""
-        before, type_ = self.here, vector_.type
-        assert isinstance(type_, VectorType)
-        each: Sequence[tuple[isl.Set, Value]] = [(within(LANE, ZERO, number(type_.get_shape()[0])), value)]
-        if isinstance(value, Lanes) and isinstance(array, Memory) and array.depth is None:
-            each = self._in_runs(value.elements)
-        elif isinstance(value, Lanes):
-            each = [(LANE.eq_set(number(lane)), element) for lane, element in enumerate(value.elements)]
-        for held, element in each:
-            self.here = before.where(held)
-            self._written(op, array, subscripts, element, adds=adds)
+        """Store an element or a vector: as one store for all lanes, or where they differ for each of them."""
+        before, is_vector = self.here, isinstance(type_, VectorType)
+        each: Sequence[tuple[isl.Set, Value]] = [(EVERYTHING, value)]
+        if isinstance(value, tuple) and isinstance(array, Memory) and array.depth is None:
+            each = self._merge_lanes(value)
+        elif isinstance(value, tuple):
+            each = [(LANE.eq_set(number(lane)), element) for lane, element in enumerate(value)]
+        elif isinstance(type_, VectorType):
+            each = [(interval(LANE, ZERO, number(type_.get_shape()[0])), value)]
+        for space, element in each:
+            self.here = before.restrict(space)
+            self._write(op, array, self._to_subscripts(places, lane=is_vector), element, adds=adds)
         self.here = before
 
-    def _written(
-        self, op: Operation, array: Value, subscripts: Subscripts, value: Value, *, adds: bool = False
-    ) -> None:
+    def _write(self, op: Operation, array: Value, subscripts: Subscripts, value: Value, *, adds: bool = False) -> None:
         if isinstance(array, Memory):
-            return self._stored(op, array, subscripts, value)
-        if not isinstance(array, Argument):
-            raise Undecided("a store to memory that is not known")
+            return self._stage(op, array, subscripts, value)
+        (argument,) = expect(Argument, "a store to memory that is not known", array)
         if isinstance(value, Summed):
-            return self._written_sum(op, array, subscripts, value)
-        value = Zero() if is_zero(value) else value
-        if isinstance(value, Number | isl.PwAff):
-            raise Refuted(f"{op.name} writes a number to {array.name}")
-        if not isinstance(value, Element | Zero):
+            return self._write_sum(op, argument, subscripts, value)
+        if isinstance(value, Number | isl.PwAff) and not is_zero(value):
+            raise Refuted(f"{op.name} writes a number to {argument.name}")
+        value = Number(True) if is_zero(value) else value
+        if not isinstance(value, Element | Number):
             raise Undecided(f"{op.name} writes what is no element")
-        self._access(op, array.name, subscripts, array.sizes)
-        subscripts = _in_full(array, subscripts)
+        self._record_access(op, argument.name, subscripts, argument.sizes)
+        subscripts = _extend_subscripts(argument, subscripts)
         if isinstance(value, Element) and (total := value.total or value).array == "out":
             if list(map(str, total.subscripts)) != list(map(str, subscripts)):
                 raise Undecided("a sum is stored elsewhere than it was loaded from")
-            if total.when != (self.here.loops, len(self.meaning.writes)):
+            if total.loaded_at != (self.here.loops, len(self.meaning.writes)):
                 raise Undecided("between the load of a sum and its store is a loop or another store")
             value, adds = replace(value, total=None), adds or value.total is not None
         self.meaning.writes.append(Write(self.here, subscripts, value, adds))
 
-    def _written_sum(self, op: Operation, array: Argument, subscripts: Subscripts, value: Summed) -> None:
+    def _write_sum(self, op: Operation, array: Argument, subscripts: Subscripts, value: Summed) -> None:
         """Store a register: as zero before the loop that sums it, and as what that loop adds."""
-        place, around = value.place, without(self.here.domain, ["lane"])
-        others = [write for write in self.meaning.writes[value.written :] if not _is_stored_mean(write)]
+        place, around = value.place, project_out(self.here.domain, ["lane"])
+        # The means of other registers, which are stored behind the loop, too, may stand between.
+        others = [
+            write.place.path[: len(place.path)]
+            for write in self.meaning.writes[value.written :]
+            if not (
+                isinstance(write.value, Element) and write.value.divisor is not None and write.value.loaded_at is None
+            )
+        ]
         is_behind = value.begin is None and around.is_equal(place.domain) and self.here.loops == place.loops
-        if (
-            not is_behind
-            or self.here.under
-            or any(write.place.path[: len(place.path)] != place.path for write in others)
-        ):
+        if not is_behind or self.here.under or any(path != place.path for path in others):
             raise Undecided("a sum in a register is not stored right behind the loop that sums it")
-        self._access(op, array.name, subscripts, array.sizes)
-        subscripts = _in_full(array, subscripts)
-        self.meaning.writes.append(Write(replace(self.here, path=place.path), subscripts, Zero()))
+        self._record_access(op, array.name, subscripts, array.sizes)
+        subscripts = _extend_subscripts(array, subscripts)
+        self.meaning.writes.append(Write(replace(self.here, path=place.path), subscripts, Number(True)))
         for element, where in value.added:
-            where = replace(where.where(self.here.domain), guard=self.here.guard)
+            where = replace(where.restrict(self.here.domain), is_guarded=self.here.is_guarded)
             self.meaning.writes.append(Write(where, subscripts, element, adds=True))
         if value.divisor is not None:
             mean = Element("out", subscripts, changed="divided", divisor=value.divisor)
@@ -275,120 +239,104 @@ class Loads(Arithmetic):
 
     # Memory of the function
 
-    def run_memref_alloca(self, op: memref.AllocaOp) -> None:
+    def run_memref_alloca(self, op: memref.AllocaOp) -> Value:
         """Make a buffer."""
         type_, depth = SSAValue.get(op.memref, type=MemRefType).type, sum(loop.parallel for loop in self.here.loops)
-        sizes = tuple(map(number, type_.get_shape()))
-        self.values[op.memref] = Memory(len(self.values), sizes, width_of(type_.element_type), depth)
+        return Memory(len(self.values), tuple(map(number, type_.get_shape())), width_of(type_.element_type), depth)
 
-    def run_memref_alloc(self, op: memref.AllocOp) -> None:
+    def run_memref_alloc(self, op: memref.AllocOp, *given: Value) -> Value:
         """Take memory for positions. The order of sorted indices, which such memory may have, too, stops the proof."""
-        type_, sizes = SSAValue.get(op.memref, type=MemRefType).type, [self.values[size] for size in op.dynamic_sizes]
+        type_ = SSAValue.get(op.memref, type=MemRefType).type
         if type_.element_type == i64:
             raise Undecided(SORTED)
-        if len(sizes) != 1 or type_.get_num_dims() != 1 or not isinstance(sizes[0], isl.PwAff):
-            raise Undecided("memory has a size that is not affine")
-        self.values[op.memref] = Memory(len(self.values), (sizes[0],), width_of(type_.element_type), None)
+        sizes = expect(isl.PwAff, "memory has a size that is not affine", *given)
+        if len(sizes) != 1 or type_.get_num_dims() != 1:
+            raise Undecided("memory for positions has several dimensions")
+        return Memory(len(self.values), sizes, width_of(type_.element_type), None)
 
-    def run_memref_dealloc(self, op: memref.DeallocOp) -> None:
+    def run_memref_dealloc(self, op: memref.DeallocOp, *_: Value) -> None:
         """Free such memory."""
-        memory = self.values[op.memref]
-        assert isinstance(memory, Memory)
+        (memory,) = expect(Memory, "an array of the caller is freed", self.values[op.memref])
         self.values[op.memref] = replace(memory, is_freed=True)
 
-    def _stored(self, op: Operation, memory: Memory, subscripts: Subscripts, value: Value) -> None:
+    def _stage(self, op: Operation, memory: Memory, subscripts: Subscripts, value: Value) -> None:
         """Remember a store of a position."""
-        is_buffer = memory.depth is not None
+        is_buffer, unknown = memory.depth is not None, "where, or whether, a position is staged depends on an index"
         if isinstance(value, Opaque):
             raise Undecided(LISTED)
-        unknown = "where, or whether, a position is staged depends on an index, or is not affine"
-        places = affine_of(subscripts, LISTED if is_buffer else unknown)
-        if not is_buffer and (self.here.under or self.here.guard is not None):
+        places = expect(isl.PwAff, LISTED if is_buffer else unknown, *subscripts)
+        if not is_buffer and (self.here.under or self.here.is_guarded):
             raise Undecided(unknown)
         if memory.is_freed:
             raise Refuted("a position is staged in memory that is freed")
-        self._access(op, "the buffer" if is_buffer else POSITIONS, places, memory.sizes)
+        self._record_access(op, "the buffer" if is_buffer else POSITIONS, places, memory.sizes)
         shared = [loop.label for loop in self.here.loops if loop.parallel][memory.depth :] if is_buffer else []
         if shared:
             self.meaning.problems.append(f"iterations of the parallel loop {shared[0]} store to one buffer")
-        term = self.term(value, memory.bits)
-        term = Term(bits.widened(term.expression, memory.bits), term.atoms)
+        term = self.to_term(value, memory.bits)
+        term = Term(bits.resize(term.expression, memory.bits), term.atoms)
         stores = self.buffered if is_buffer else self.meaning.staged
         stores.append(Write(self.here, places, term, number=memory.number))
 
-    def _buffered(self, op: Operation, memory: Memory, subscripts: Subscripts) -> Term:
+    def _load_buffer(self, op: Operation, memory: Memory, subscripts: Subscripts) -> Term:
         """Return what a load of a buffer reads: what the stores before it, in this iteration, have left there."""
-        places = affine_of(subscripts, LISTED)
-        self._access(op, "the buffer", places, memory.sizes)
-        stores, first = _same_terms([store for store in self.buffered if store.number == memory.number])
-        slots = [[self.fresh("staged") for _ in atom.subscripts] for atom in first.atoms.values()]
-        written = union(self._matching(store, places, slots) for store in stores)
-        if not self.here.domain.is_subset(without(written, [slot for group in slots for slot in group])):
+        places = expect(isl.PwAff, LISTED, *subscripts)
+        self._record_access(op, "the buffer", places, memory.sizes)
+        stores, first = _unify_terms([store for store in self.buffered if store.number == memory.number])
+        slots = [[self.make_name("staged") for _ in atom.subscripts] for atom in first.atoms.values()]
+        matches, common = list[isl.Set](), {loop.parameter for loop in self.here.loops}
+        for store, atoms in stores:  # the iterations of now for which it wrote these places, with the elements it read
+            there = store.place.domain & self.meaning.context
+            for place, here in zip(store.subscripts, places, strict=True):
+                there &= here.eq_set(place)  # type: ignore[arg-type]
+            for atom, group in zip(atoms, slots, strict=True):
+                there &= sets.bind_parameters(dict(zip(group, atom.subscripts, strict=True))) & atom.among
+            matches.append(project_out(there, {loop.parameter for loop in store.place.loops} - common))
+        written, found = unite(matches), dict[str, Term]()
+        if not self.here.domain.is_subset(project_out(written, [slot for group in slots for slot in group])):
             self.meaning.problems.append("a staged position is read before it is written")
-        found: dict[str, Term] = {}
         for (name, atom), group in zip(first.atoms.items(), slots, strict=True):
             others = [slot for other in slots if other is not group for slot in other]
-            read = replace(atom, subscripts=tuple(map(parameter, group)), among=without(written, others))
-            found[name] = self.index(read, f"{atom.key} at {places}")
-        return _substituted(first, found)
+            read = replace(atom, subscripts=tuple(map(parameter, group)), among=project_out(written, others))
+            found[name] = self.read_index(read, f"{atom} at {places}")
+        return _substitute(first, found)
 
-    def _matching(self, store: Write, places: Places, slots: list[list[str]]) -> isl.Set:
-        """Return the iterations of now for which a store wrote these places, with the element that it had read."""
-        common = {loop.parameter for loop in self.here.loops}
-        there = store.place.domain & self.meaning.context
-        for place, here in zip(affine_of(store.subscripts, LISTED), places, strict=True):
-            there &= place.eq_set(here)
-        assert isinstance(store.value, Term)
-        for atom, group in zip(store.value.atoms.values(), slots, strict=True):
-            there &= equal(group, atom.subscripts) & atom.among
-        return without(there, {loop.parameter for loop in store.place.loops} - common)
-
-    def _position(self, op: Operation, memory: Memory, place: Value) -> Term:
+    def _load_position(self, op: Operation, memory: Memory, place: Value) -> Term:
         """Return a staged position: computed from the index at the same place of all indices in C order."""
         if memory.is_freed:
             raise Refuted("a staged position is read from memory that is freed")
-        stores = [store for store in self.meaning.staged if store.number == memory.number]
-        if any(loop in self.here.loops for store in stores for loop in store.place.loops):
+        given = [store for store in self.meaning.staged if store.number == memory.number]
+        if any(loop in self.here.loops for store in given for loop in store.place.loops):
             raise Undecided("positions are staged and read in one loop")
-        stores, first = _same_terms(stores)
-        self._check_staged(memory, stores)
+        stores, first = _unify_terms(given)
+        self._check_positions(memory, stores)
         ((name, atom),) = first.atoms.items()
-        among, sizes = EVERYTHING, memory.sizes if atom.row is None else atom.row.sizes
-        if isinstance(place, Bounded):  # any of the positions, such as one that a prefetch reads
-            here, among = self._any_within(place)
-            self._access(op, POSITIONS, (here,), memory.sizes, among)
-            found = (here,) if atom.row is None else tuple(parameter(self.fresh("within")) for _ in sizes)
-            for digit, size in zip(found, sizes, strict=True) if atom.row is not None else ():
-                among &= within(digit, ZERO, size)
-        elif atom.row is None:
-            found = affine_of((place,), "a staged position is read at a place that is not affine")
-            self._access(op, POSITIONS, found, sizes)
-        else:
-            found, among = self._subscripts_at(self.polynomial(place), sizes)
-            self._access(op, POSITIONS, found, sizes, among)
         if atom.row is None:
-            read = replace(_moved(atom, found[0]), among=among)
+            found, among = expect(isl.PwAff, NOT_AFFINE, place), EVERYTHING
+            self._record_access(op, POSITIONS, found, memory.sizes)
+            at = _find_moving(atom)
+            read = replace(atom, subscripts=(*atom.subscripts[:at], *found, *atom.subscripts[at + 1 :]))
         else:
+            found, among = self._find_subscripts(self.to_polynomial(place), atom.row.sizes)
+            self._record_access(op, POSITIONS, found, atom.row.sizes, among)
             read = Atom(atom.array.removeprefix("row of "), found, among, atom.bits)
-        return _substituted(first, {name: self.index(read)})
+        return _substitute(first, {name: self.read_index(read)})
 
-    def _check_staged(self, memory: Memory, stores: Sequence[Write]) -> None:
+    def _check_positions(self, memory: Memory, stores: Sequence[tuple[Write, list[Atom]]]) -> None:
         """Check that all positions are staged, each at the place of the one index that it is made from."""
         staged, place, context = list[isl.Set](), parameter("place"), self.meaning.context
-        for store in stores:
-            assert isinstance(store.value, Term)
-            (at,) = affine_of(store.subscripts, POSITIONS)
-            staged.append(only(store.place.domain & place.eq_set(at), ["place", *self.meaning.sizes]))
-            if len(store.value.atoms) != 1:
+        for store, atoms in stores:
+            (at,) = expect(isl.PwAff, NOT_AFFINE, *store.subscripts)
+            staged.append(sets.project_onto(store.place.domain & place.eq_set(at), ["place", *self.meaning.sizes]))
+            if len(atoms) != 1:
                 raise Undecided("a staged position is not made from one index")
-            (atom,) = store.value.atoms.values()
-            moved = store.place.domain & atom.among & atom.subscripts[_moving(atom)].ne_set(at)
+            moved = store.place.domain & atoms[0].among & atoms[0].subscripts[_find_moving(atoms[0])].ne_set(at)
             if not (moved & context).is_empty():
                 raise Undecided("a position is staged at another place than that of its index")
-        if not (within(place, ZERO, memory.sizes[0]) & context).is_subset(union(staged)):
+        if not (interval(place, ZERO, memory.sizes[0]) & context).is_subset(unite(staged)):
             self.meaning.problems.append("a position is read that the check does not stage")
 
-    def _subscripts_at(self, place: Polynomial | None, sizes: Places) -> tuple[Places, isl.Set]:
+    def _find_subscripts(self, place: Polynomial | None, sizes: Places) -> tuple[Places, isl.Set]:
         """Return the subscripts of a place in C order, and the conditions on their own parameters.
 
         Raises:
@@ -396,84 +344,76 @@ class Loads(Arithmetic):
         """
         if place is None:
             raise Undecided("an index, or a position, is read at a place that is not known")
-        found: list[isl.PwAff] = []
+        found: Places = ()
         for dim, size in enumerate(sizes):
             behind = Polynomial.of(1)
             for other in sizes[dim + 1 :]:
-                behind *= Polynomial.of(other)
-            if behind.known is not None:  # so have all dimensions behind this one sizes that are numbers
-                (last,) = affine_of((place.affine(),), "a place among all indices is not affine")
-                return self._digits(tuple(found), last, sizes[dim:])
+                behind *= other
+            if behind.constant is not None:  # so all dimensions behind this one have sizes that are numbers
+                (rest,) = expect(isl.PwAff, NOT_AFFINE, place.to_affine())
+                if all(constant_of(each) == 1 for each in sizes[dim + 1 :]):
+                    return (*found, rest, *[ZERO] * len(sizes[dim + 1 :])), EVERYTHING
+                digits, among = tuple(parameter(self.make_name("staged")) for _ in sizes[dim:]), EVERYTHING
+                for digit, each in zip(digits[1:], sizes[dim + 1 :], strict=True):
+                    among &= interval(digit, ZERO, each)
+                return (*found, *digits), among & rest.eq_set(_flatten(digits, sizes[dim:]))
             if constant_of(size) == 1:
-                found.append(ZERO)
+                found += (ZERO,)
                 continue
             ((product, factor),) = behind.terms.items()
-            times = place.divided(product, factor)
-            found += affine_of((times.affine(),), "a place among all indices is not affine")
+            times = place.divide(product, factor)
+            found += expect(isl.PwAff, NOT_AFFINE, times.to_affine())
             place -= times * behind
         raise Undecided("indices have no dimension")
 
-    def _digits(self, before: Places, place: isl.PwAff, sizes: Places) -> tuple[Places, isl.Set]:
-        """Return subscripts of a place in dimensions of which all but the first have known sizes, behind others."""
-        if all(constant_of(size) == 1 for size in sizes[1:]):
-            return (*before, place, *[ZERO] * (len(sizes) - 1)), EVERYTHING
-        digits, among = tuple(parameter(self.fresh("staged")) for _ in sizes), EVERYTHING
-        for digit, size in zip(digits[1:], sizes[1:], strict=True):
-            among &= within(digit, ZERO, size)
-        return (*before, *digits), among & place.eq_set(_flat(digits, sizes))
-
-    def _in_runs(self, lanes: Sequence[Value]) -> list[tuple[isl.Set, Term]]:
+    def _merge_lanes(self, lanes: Sequence[Value]) -> list[tuple[isl.Set, Term]]:
         """Return the lanes of a vector, in the parameter `lane`: those together that read indices side by side."""
-        terms = [lane for lane in lanes if isinstance(lane, Term) and len(lane.atoms) == 1]
-        if len(terms) != len(lanes):
-            raise Undecided("a lane of a vector does not come from one index")
+        terms = expect(Term, "a lane of a vector does not come from one index", *lanes)
         found, begin = list[tuple[isl.Set, Term]](), 0
         while begin < len(terms):
             first, end = terms[begin], begin + 1
-            step = _moves(first, terms[end]) if end < len(terms) else []
+            step = _compare_subscripts(first, terms[end]) if end < len(terms) else []
             step = step if set(step) <= {0, 1} else []
-            while step and end < len(terms) and _moves(first, terms[end]) == [(end - begin) * each for each in step]:
+            while step and end < len(terms):
+                if _compare_subscripts(first, terms[end]) != [(end - begin) * each for each in step]:
+                    break
                 end += 1
             if end - begin > 1:
                 ((name, atom),) = first.atoms.items()
-                ahead = LANE - begin
-                moved = tuple(at + ahead if each else at for at, each in zip(atom.subscripts, step, strict=True))
-                first = _substituted(first, {name: self.index(replace(atom, subscripts=moved))})
-            found.append((within(LANE, number(begin), number(end)), first))
+                pairs = zip(atom.subscripts, step, strict=True)
+                moved = tuple(at + LANE - begin if each else at for at, each in pairs)
+                first = _substitute(first, {name: self.read_index(replace(atom, subscripts=moved))})
+            found.append((interval(LANE, number(begin), number(end)), first))
             begin = end
         return found
 
     # Vectors, views and addresses
 
-    def run_memref_prefetch(self, op: PrefetchOp) -> None:
+    def run_memref_prefetch(self, op: PrefetchOp, *_: Value) -> None:
         """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""
 
-    def run_memref_extract_aligned_pointer_as_index(self, op: Operation) -> None:
+    def run_memref_extract_aligned_pointer_as_index(self, op: Operation, memory: Value) -> Value:
         """Return an address."""
-        array = self.values[op.operands[0]]
-        assert isinstance(array, Argument)
-        self.values[op.results[0]] = Opaque(Polynomial.of(f"the address of {array.name}"))
+        (array,) = expect(Argument, "the address of memory of the function", memory)
+        return Opaque(Polynomial.of(f"the address of {array.name}"))
 
-    def run_memref_collapse_shape(self, op: memref.CollapseShapeOp) -> None:
+    def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: Value) -> Value:
         """Drop dimensions of size 1 at the end, or see indices of the first dimensions as one."""
-        array = self.values[op.src]
-        assert isinstance(array, Argument)
+        (array,) = expect(Argument, "a view of memory of the function", memory)
         first, *rest = [len(group.data) for group in op.reassociation.data]
         rank = 1 + len(rest)
         is_first = all(size == 1 for size in rest) and (first > 1 or not rest)
         if is_first and array.name == "indices" and not (array.is_constant or array.dropped):
-            row = Row(array.sizes[:first], self._product(array.sizes[:first]))
-            self.values[op.result] = replace(array, sizes=(row.length, *array.sizes[first:]), row=row)
-            return
+            row = Row(array.sizes[:first], self._multiply_sizes(array.sizes[:first]))
+            return replace(array, sizes=(row.length, *array.sizes[first:]), row=row)
         if any(constant_of(size) != 1 for size in array.sizes[rank:]):
             raise Undecided("a dimension that is dropped may be larger than 1")
         dropped = len(array.sizes) - rank + array.dropped
-        self.values[op.result] = Argument(array.name, array.sizes[:rank], array.is_integer, dropped)
+        return Argument(array.name, array.sizes[:rank], array.is_integer, dropped)
 
-    def _product(self, sizes: Places) -> isl.PwAff:
+    def _multiply_sizes(self, sizes: Places) -> isl.PwAff:
         """Return how many elements an array has: a parameter of its own where that is no multiple of one size."""
-        open_sizes = [size for size in sizes if constant_of(size) is None]
-        if len(open_sizes) < 2:
+        if len([size for size in sizes if constant_of(size) is None]) < 2:
             found = number(1)
             for size in sizes:
                 found = found * size
@@ -481,43 +421,36 @@ class Loads(Arithmetic):
         for name, factors in self.meaning.products.items():
             if list(map(str, factors)) == list(map(str, sizes)):
                 return parameter(name)
-        name = self.fresh("n_row")
-        self.meaning.sizes.append(name)
-        self.meaning.products[name] = sizes
+        name = self.make_name("n_row")
         product = parameter(name)
         some, none = product.ge_set(ZERO), product.eq_set(ZERO)
         for size in sizes:  # as many as each size, unless one is 0
             some &= product.ge_set(size) | none
             none &= size.gt_set(ZERO)
+        self.meaning.sizes.append(name)
+        self.meaning.products[name] = sizes
         self.assume(some - none)
         return product
 
-    def run_vector_from_elements(self, op: FromElementsOp) -> None:
+    def run_vector_from_elements(self, op: FromElementsOp, *elements: Value) -> Value:
         """Make a vector of elements."""
-        self.values[op.results[0]] = Lanes(tuple(self.values[element] for element in op.operands))
+        return elements
 
-    def run_vector_reduction(self, op: vector.ReductionOp) -> None:
+    def run_vector_reduction(self, op: vector.ReductionOp, value: Value) -> Value:
         """Count the indices outside of some that are checked together."""
-        value = self.values[op.operands[0]]
-        if not isinstance(value, Lanes) or op.kind.data is not vector.CombiningKindFlag.ADD:
+        (lanes,) = expect(tuple, "a reduction of a vector that does not count indices", value)
+        if op.kind.data is not vector.CombiningKindFlag.ADD:
             raise Undecided("a reduction of a vector that does not count indices")
-        terms = self._in_runs(value.elements)
-        self.values[op.results[0]] = Counted(tuple((self.here.domain & held, term) for held, term in terms))
+        return Counted(tuple((self.here.domain & space, term) for space, term in self._merge_lanes(lanes)))
 
-    def run_vector_broadcast(self, op: vector.BroadcastOp) -> None:
+    def run_vector_broadcast(self, op: vector.BroadcastOp, value: Value) -> Value:
         """Repeat a mask, zero, a weight or a divisor in every lane."""
-        value = self.values[op.source]
-        if not isinstance(value, Mask | Weight | Divisor | Number) and not is_zero(value):
+        if not isinstance(value, Uniform) and not is_zero(value):
             raise Undecided("a vector of one number that is neither a mask nor zero")
-        self.values[op.vector] = Zero() if is_zero(value) else value
+        return Number(True) if is_zero(value) else value
 
 
-def _is_stored_mean(write: Write) -> bool:
-    """Return whether a write stores a register that was divided."""
-    return isinstance(write.value, Element) and write.value.divisor is not None and not write.value.when
-
-
-def _flat(places: Places, sizes: Places) -> isl.PwAff:
+def _flatten(places: Places, sizes: Places) -> isl.PwAff:
     """Return the place in C order of subscripts in dimensions of which all but the first have known sizes."""
     flat = places[0] if places else ZERO
     for place, size in zip(places[1:], sizes[1:], strict=True):
@@ -525,61 +458,53 @@ def _flat(places: Places, sizes: Places) -> isl.PwAff:
     return flat
 
 
-def _in_full(array: Argument, subscripts: Subscripts) -> Subscripts:
+def _extend_subscripts(array: Argument, subscripts: Subscripts) -> Subscripts:
     """Return the subscripts of the array itself, where they are those of a view without its last dimensions."""
     return (*subscripts, *[ZERO] * array.dropped)
 
 
-def _substituted(term: Term, indices: dict[str, Term]) -> Term:
+def _substitute(term: Term, indices: dict[str, Term]) -> Term:
     """Return a term with other indices in place of all of its own."""
     pairs = [(bits.variable(name, atom.bits), indices[name].expression) for name, atom in term.atoms.items()]
-    return Term(
-        z3.substitute(term.expression, *pairs),
-        {key: atom for each in indices.values() for key, atom in each.atoms.items()},
-    )
+    atoms = {name: atom for each in indices.values() for name, atom in each.atoms.items()}
+    return Term(z3.substitute(term.expression, *pairs), atoms)
 
 
-def _same_terms(stores: list[Write]) -> tuple[list[Write], Term]:
-    """Return stores in the variables of the first one, and its term, where all compute the same from their indices."""
+def _unify_terms(stores: list[Write]) -> tuple[list[tuple[Write, list[Atom]]], Term]:
+    """Return each store with the indices that it reads, and the term that all of them compute."""
     if not stores:
         raise Refuted("a staged position is read before any is staged")
-    first = stores[0].value
-    assert isinstance(first, Term)
-    return [replace(store, value=_as_variables_of(first, store.value)) for store in stores], first
+    first, *_ = terms = expect(Term, LISTED, *(store.value for store in stores))
+    return list(zip(stores, [_match_atoms(first, term) for term in terms], strict=True)), first
 
 
-def _as_variables_of(first: Term, value: object) -> Term:
-    """Return a term in the variables of another that computes the same; raises Undecided where it does not."""
-    assert isinstance(value, Term)
-    if len(value.atoms) == len(first.atoms):
-        pairs = zip(value.atoms.items(), first.atoms.items(), strict=True)
+def _match_atoms(first: Term, term: Term) -> list[Atom]:
+    """Return the indices of a term, which must compute the same of them as another does of its own."""
+    if len(term.atoms) == len(first.atoms):
+        pairs = zip(term.atoms.items(), first.atoms.items(), strict=True)
         names = [(bits.variable(name, atom.bits), bits.variable(own, atom.bits)) for (name, atom), (own, _) in pairs]
-        expression = z3.substitute(value.expression, *names)
-        if expression.eq(first.expression) or bits.find([expression != first.expression], []) is None:
-            return Term(first.expression, dict(zip(first.atoms, value.atoms.values(), strict=True)))
+        expression = z3.substitute(term.expression, *names)
+        if expression.eq(first.expression) or bits.find_values([expression != first.expression], []) is None:
+            return list(term.atoms.values())
     raise Undecided("stores to one buffer compute different things")
 
 
-def _moves(first: Term, other: Term) -> list[int]:
+def _compare_subscripts(first: Term, other: Term) -> list[int]:
     """Return how far an index is from that of another, along each subscript; empty where it is not known."""
+    if len(first.atoms) != 1:
+        raise Undecided("a lane of a vector does not come from one index")
     try:
-        (there,) = _as_variables_of(first, other).atoms.values()
+        (there,) = _match_atoms(first, other)
     except Undecided:
         return []
     (here,) = first.atoms.values()
     moves = [constant_of(place - at) for place, at in zip(there.subscripts, here.subscripts, strict=True)]
-    return [] if None in moves else moves  # type: ignore[return-value]
+    return [move for move in moves if move is not None] if None not in moves else []
 
 
-def _moving(atom: Atom) -> int:
+def _find_moving(atom: Atom) -> int:
     """Return which subscript of an index is its place among all: the only one that is not 0."""
     places = [at for at, subscript in enumerate(atom.subscripts) if constant_of(subscript) != 0]
     if len(places) > 1 or (not places and len(atom.subscripts) > 1):
         raise Undecided("a staged position is made from an index whose place among all is not known")
     return places[0] if places else 0
-
-
-def _moved(atom: Atom, place: isl.PwAff) -> Atom:
-    """Return the index at another place among all."""
-    at = _moving(atom)
-    return replace(atom, subscripts=(*atom.subscripts[:at], place, *atom.subscripts[at + 1 :]))

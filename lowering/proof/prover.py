@@ -6,19 +6,19 @@ from enum import StrEnum
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 
 from ...ir.dialects.attributes import SCALE
-from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
+from ...ir.dialects.gather_dialect import OperatorOp
 from ...ir.modules.context import verify_module
 from ..nest.queries import functions
-from .conditions import Failure, failures_of
-from .examples import Example, make_example, sampled
-from .specification import Specification, specification_of, wanted
-from .sums import failures_of_sum
-from .values import Refuted, Undecided
-from .views import failure_of_views
+from .conditions import Conditions, Failure
+from .examples import Example, make_example, run_samples
+from .meaning import Refuted, Undecided
+from .specification import Specification, define, specification_of
+from .sums import SumConditions
+from .views import check_views
 from .walk import meaning_of
 
 
@@ -33,21 +33,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of one pass of a pipeline.
+    """What is known of one pass of a pipeline."""
 
-    Attributes:
-        name: the pass with its options.
-        status: proved for all sizes, refuted, undecided, or unchanged where the pass changes nothing.
-        reason: what does not hold, or why it is not decided.
-        samples: the number of gathers that were interpreted instead of a proof; 0 where it was decided.
-        example: a small gather on which it goes wrong.
-    """
-
-    name: str
+    name: str  # the pass with its options
     status: Status
-    reason: str = ""
-    samples: int = 0
-    example: Example | None = None
+    reason: str = ""  # what does not hold, or why it is not decided
+    samples: int = 0  # the number of gathers that were interpreted instead of a proof; 0 where it was decided
+    example: Example | None = None  # a small gather on which it goes wrong
 
     def __str__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
@@ -81,42 +73,44 @@ def prove_passes(
             yield Verdict(name, Status.UNCHANGED)
             continue
         try:
-            failures = _failures_of_step(before, module, known)
+            yield _verdict(name, before, module, known)
         except Undecided as undecided:
-            count, wrong = sampled(start, passes[: number + 1], context)
+            count, wrong = run_samples(start, passes[: number + 1], context)
             if wrong is None:
                 yield Verdict(name, Status.UNDECIDED, str(undecided), count)
             else:
                 yield Verdict(name, Status.REFUTED, "a sampled gather gives other bytes", 0, wrong)
-            continue
-        yield _verdict(name, failures, before, module, known)
 
 
 def refuted_input(module: ModuleOp, known: Specification) -> Verdict | None:
     """Return that a stage is refuted before any pass; None where it is right, undecided, or no nest yet."""
     try:
-        failures = _failures_of_stage(module, known)
+        verdict = _verdict("the input", module, module, known)
     except Undecided:
         return None
-    return _verdict("the input", failures, module, module, known) if failures else None
+    return verdict if verdict.status is Status.REFUTED else None
 
 
-def _verdict(
-    name: str, failures: list[Failure], before: ModuleOp, module: ModuleOp, known: Specification | None
-) -> Verdict:
+def _verdict(name: str, before: ModuleOp, module: ModuleOp, known: Specification | None) -> Verdict:
+    """Return whether the stage behind a pass is right for all sizes.
+
+    Raises:
+        Undecided: the stage is no nest, or holds something that the proof does not cover.
+    """
+    operators = [op for op in module.walk() if isinstance(op, OperatorOp)]
+    if known is None:
+        raise Undecided("nothing says what the operator was; begin with a module that holds it, or a gather.resolve")
+    if not operators:
+        failures = _failures_of_stage(module, known)
+    elif before is module or _is_same_operator(before, module):
+        failures = []
+    elif "gather.view" in str(module) and "gather.view" not in str(before):
+        failures = check_views(before, module)
+    else:
+        raise Undecided("the operator is no loop nest yet")
     if not failures:
         return Verdict(name, Status.PROVED)
     return Verdict(name, Status.REFUTED, failures[0].reason, 0, make_example(failures[0], before, module, known))
-
-
-def _failures_of_step(before: ModuleOp, module: ModuleOp, known: Specification | None) -> list[Failure]:
-    """Return what is wrong with the stage behind a pass."""
-    if _is_same_operator(before, module):
-        return []
-    has_operator = any(isinstance(op, OperatorOp) for op in module.walk())
-    if has_operator and "gather.view" in str(module) and "gather.view" not in str(before):
-        return failure_of_views(before, module)
-    return _failures_of_stage(module, known)
 
 
 def _is_same_operator(before: ModuleOp, after: ModuleOp) -> bool:
@@ -125,39 +119,29 @@ def _is_same_operator(before: ModuleOp, after: ModuleOp) -> bool:
     Elements may be erased to integers of their width, and then have one dimension more at the end of data.
     """
     found = [[op for op in module.walk() if isinstance(op, OperatorOp)] for module in (before, after)]
-    if any(len(ops) != 1 for ops in found):
+    if any(len(ops) != 1 for ops in found) or specification_of(before) != specification_of(after):
         return False
     (old,), (new,) = found
-    if specification_of(before) != specification_of(after) or type(old) is not type(new):
-        return False
-    if isinstance(old, GradientOp) and isinstance(new, GradientOp) and old.factor != new.factor:
-        return False
     (data, indices), (others, other_indices) = old.shapes(), new.shapes()
     if any("gather.view" in str(function.arg_attrs) for function in functions(after)):
         return str(before) == str(after)
-    is_argument = all(isinstance(op.source.owner, Block) and op.source.index == 0 for op in (old, new))  # type: ignore
-    return is_argument and data == others[: len(data)] and len(others) <= len(data) + 1 and indices == other_indices
+    sources = [op.source for op in (old, new)]
+    is_argument = all(isinstance(source, BlockArgument) and source.index == 0 for source in sources)
+    is_same = type(old) is type(new) and is_argument and indices == other_indices
+    return is_same and data == others[: len(data)] and len(others) <= len(data) + 1
 
 
-def _failures_of_stage(module: ModuleOp, known: Specification | None) -> list[Failure]:
-    """Return what is wrong with a stage; nothing where it is proved for all sizes.
-
-    Raises:
-        Undecided: the stage is no nest, or holds something that the proof does not cover.
-    """
-    if known is None:
-        raise Undecided("nothing says what the operator was; begin with a module that holds it, or a gather.resolve")
+def _failures_of_stage(module: ModuleOp, known: Specification) -> list[Failure]:
+    """Return the violated conditions of a nest."""
     found = functions(module)
     if len(found) != 1:
         raise Undecided("the module has several functions")
-    if any(isinstance(op, OperatorOp) for op in module.walk()):
-        raise Undecided("the operator is no loop nest yet")
     try:
         meaning = meaning_of(found[0])
-        target = wanted(found[0], meaning, known)
+        target = define(found[0], meaning, known)
         if not known.adds:
-            return failures_of(meaning, target)
+            return Conditions(meaning, target).find_violation()
         is_scaled = any(SCALE in attributes.data for attributes in found[0].arg_attrs or ())
-        return failures_of_sum(meaning, target, is_scaled=is_scaled)
+        return SumConditions(meaning, target, is_scaled=is_scaled).find_violation()
     except Refuted as refuted:
         return [Failure(str(refuted))]

@@ -4,7 +4,7 @@ Sets and affine values have Python's operators: `&` is the intersection, `|` the
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -38,47 +38,47 @@ def constant_of(value: object) -> int | None:
     return constant.to_python() if constant.is_int() else None
 
 
-def within(value: isl.PwAff, lower: isl.PwAff, upper: isl.PwAff) -> isl.Set:
+def interval(value: isl.PwAff, lower: isl.PwAff, upper: isl.PwAff) -> isl.Set:
     """Return where lower <= value < upper."""
     return value.ge_set(lower) & value.lt_set(upper)
 
 
-def names_of(value: isl.Set | isl.PwAff | isl.Aff) -> list[str]:
+def list_parameters(value: isl.Set | isl.PwAff | isl.Aff) -> list[str]:
     """Return the parameters that a set or a value has."""
     return [str(value.get_dim_name(PARAMETER, place)) for place in range(value.dim(PARAMETER))]
 
 
-def without(space: isl.Set, names: Iterable[str]) -> isl.Set:
+def project_out(space: isl.Set, names: Iterable[str]) -> isl.Set:
     """Return the set with some parameters projected out: what holds for some value of them."""
     dropped = set(names)
-    for place, name in reversed(list(enumerate(names_of(space)))):
+    for place, name in reversed(list(enumerate(list_parameters(space)))):
         if name in dropped:
             space = space.project_out(PARAMETER, place, 1)
     return space.coalesce()
 
 
-def only(space: isl.Set, names: Iterable[str]) -> isl.Set:
+def project_onto(space: isl.Set, names: Iterable[str]) -> isl.Set:
     """Return the set with all but some parameters projected out."""
-    return without(space, set(names_of(space)) - set(names))
+    return project_out(space, set(list_parameters(space)) - set(names))
 
 
-def renamed(value: Named, names: dict[str, str]) -> Named:
+def rename_parameters(value: Named, names: dict[str, str]) -> Named:
     """Return a set or a value with some parameters under other names."""
-    for place, name in enumerate(names_of(value)):
+    for place, name in enumerate(list_parameters(value)):
         if name in names:
             value = value.set_dim_id(PARAMETER, place, parameter(names[name]).get_dim_id(PARAMETER, 0))
     return value
 
 
-def equal(names: Sequence[str], values: Sequence[isl.PwAff]) -> isl.Set:
+def bind_parameters(values: Mapping[str, isl.PwAff]) -> isl.Set:
     """Return where parameters have values."""
     found = EVERYTHING
-    for name, value in zip(names, values, strict=True):
+    for name, value in values.items():
         found &= parameter(name).eq_set(value)
     return found
 
 
-def union(sets: Iterable[isl.Set]) -> isl.Set:
+def unite(sets: Iterable[isl.Set]) -> isl.Set:
     """Return the union of sets; the empty set of none."""
     found = NOTHING
     for each in sets:
@@ -86,13 +86,30 @@ def union(sets: Iterable[isl.Set]) -> isl.Set:
     return found
 
 
-def smallest_sample(space: isl.Set, sizes: Sequence[str]) -> dict[str, int]:
+def list_points(space: isl.Set, names: Sequence[str], most: int) -> list[tuple[int, ...]] | None:
+    """Return the values of parameters in a set; None where one has more than `most`."""
+    space, points = project_onto(space, names), list[tuple[int, ...]]()
+    order = list_parameters(space)
+    space = space.move_dims(isl.dim_type.set, 0, PARAMETER, 0, len(order))
+    for dim in range(0 if space.is_empty() else len(order)):
+        if (space.dim_max_val(dim) - space.dim_min_val(dim)).to_python() >= most:
+            return None
+
+    def add(point: isl.Point) -> None:
+        found = [point.get_coordinate_val(isl.dim_type.set, dim).to_python() for dim in range(len(order))]
+        points.append(tuple(found[order.index(name)] for name in names))
+
+    space.foreach_point(add)
+    return points
+
+
+def find_smallest_sample(space: isl.Set, sizes: Sequence[str]) -> dict[str, int]:
     """Return a point of a set that is not empty: its largest size is the smallest possible, and then each in turn."""
     largest = parameter("largest") if sizes else ZERO
     for name in sizes:
         space &= parameter(name).le_set(largest)
     for name in ("largest", *sizes) if sizes else ():
-        values = only(space, [name]).move_dims(isl.dim_type.set, 0, PARAMETER, 0, 1)
+        values = project_onto(space, [name]).move_dims(isl.dim_type.set, 0, PARAMETER, 0, 1)
         space &= parameter(name).eq_set(number(values.dim_min_val(0).to_python()))
     point = space.sample_point()
     return {
@@ -103,19 +120,16 @@ def smallest_sample(space: isl.Set, sizes: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of products of sizes and induction variables, such as an address, which is not affine.
+    """A sum of products of sizes and induction variables, such as an address, which is not affine."""
 
-    Attributes:
-        terms: the factor of each product; a product has the names of its values, sorted, and `()` is the number 1.
-        values: the values of the names that are no parameters.
-    """
-
-    terms: dict[Product, int]
-    values: dict[str, isl.PwAff] = field(default_factory=dict, compare=False)
+    terms: dict[Product, int]  # the factor of each product: the names of its values, sorted; `()` is the number 1
+    values: dict[str, isl.PwAff] = field(default_factory=dict, compare=False)  # of the names that are no parameters
 
     @classmethod
-    def of(cls, value: "isl.PwAff | str | int") -> "Polynomial":
+    def of(cls, value: "Polynomial | isl.PwAff | str | int") -> "Polynomial":
         """Return a number, the value of a name, or an affine value; one with cases or divisions has its own name."""
+        if isinstance(value, Polynomial):
+            return value
         if not isinstance(value, isl.PwAff):
             return cls({(value,): 1} if isinstance(value, str) else {(): value} if value else {})
         pieces = value.coalesce().get_pieces()
@@ -123,37 +137,37 @@ class Polynomial:
         if len(pieces) != 1 or affine.dim(isl.dim_type.div) or not affine.get_constant_val().is_int():
             return cls({(str(value),): 1}, {str(value): value})
         terms: dict[Product, isl.Val] = {(): affine.get_constant_val()}
-        terms |= {(name,): affine.get_coefficient_val(PARAMETER, at) for at, name in enumerate(names_of(affine))}
+        terms |= {(name,): affine.get_coefficient_val(PARAMETER, at) for at, name in enumerate(list_parameters(affine))}
         return cls({product: factor.to_python() for product, factor in terms.items() if not factor.is_zero()})
 
-    def __add__(self, other: "Polynomial") -> "Polynomial":
+    def __add__(self, other: "Polynomial | isl.PwAff") -> "Polynomial":
+        more = Polynomial.of(other)
         terms = {
-            product: self.terms.get(product, 0) + other.terms.get(product, 0) for product in self.terms | other.terms
+            product: self.terms.get(product, 0) + more.terms.get(product, 0) for product in self.terms | more.terms
         }
-        return Polynomial({product: factor for product, factor in terms.items() if factor}, self.values | other.values)
+        return Polynomial({product: factor for product, factor in terms.items() if factor}, self.values | more.values)
 
     def __sub__(self, other: "Polynomial") -> "Polynomial":
-        return self + other * Polynomial.of(-1)
+        return self + other * -1
 
-    def __mul__(self, other: "Polynomial") -> "Polynomial":
-        found = Polynomial({}, self.values | other.values)
+    def __mul__(self, other: "Polynomial | isl.PwAff | int") -> "Polynomial":
+        more = Polynomial.of(other)
+        found = Polynomial({}, self.values | more.values)
         for left, factor in self.terms.items():
-            for right, more in other.terms.items():
-                found += Polynomial({tuple(sorted(left + right)): factor * more})
+            for right, times in more.terms.items():
+                found += Polynomial({tuple(sorted(left + right)): factor * times})
         return found
 
     def __str__(self) -> str:
-        factors = {
-            product: [str(factor)] if factor != 1 or not product else [] for product, factor in self.terms.items()
-        }
-        return " + ".join(" * ".join([*factors[product], *product]) for product in factors) or "0"
+        words = [(str(factor),) * (factor != 1 or not product) + product for product, factor in self.terms.items()]
+        return " + ".join(map(" * ".join, words)) or "0"
 
     @property
-    def known(self) -> int | None:
+    def constant(self) -> int | None:
         """The number that it always is, or None."""
         return self.terms.get((), 0) if self.terms.keys() <= {()} else None
 
-    def affine(self) -> isl.PwAff | None:
+    def to_affine(self) -> isl.PwAff | None:
         """Return the value as an affine function; None where a product of several values is left."""
         total = ZERO
         for product, factor in self.terms.items():
@@ -162,7 +176,7 @@ class Polynomial:
             total += factor * (number(1) if not product else self.values.get(product[0]) or parameter(product[0]))
         return total
 
-    def divided(self, product: Product, factor: int) -> "Polynomial":
+    def divide(self, product: Product, factor: int) -> "Polynomial":
         """Return what is multiplied by a product of sizes in the sum."""
         found: dict[Product, int] = {}
         for names, times in self.terms.items():
@@ -172,7 +186,7 @@ class Polynomial:
         return Polynomial(found, self.values)
 
 
-def in_rows(bounds: Sequence[Polynomial], size: str) -> tuple[Polynomial, list[isl.PwAff]] | None:
+def divide_into_rows(bounds: Sequence[Polynomial], size: str) -> tuple[Polynomial, list[isl.PwAff]] | None:
     """Return the elements of a row, and how many rows each bound is; None where one is no whole number of rows.
 
     Args:
@@ -181,8 +195,8 @@ def in_rows(bounds: Sequence[Polynomial], size: str) -> tuple[Polynomial, list[i
     """
     factor = math.gcd(*(times for bound in bounds for times in bound.terms.values()))
     row = Polynomial({(size,): factor})
-    rows = [bound.divided((size,), factor) for bound in bounds]
-    counts = [each.affine() for each in rows]
+    rows = [bound.divide((size,), factor) for bound in bounds]
+    counts = [each.to_affine() for each in rows]
     if any(bound - each * row != Polynomial({}) for bound, each in zip(bounds, rows, strict=True)):
         return None
     found = [count for count in counts if count is not None]

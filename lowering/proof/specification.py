@@ -8,21 +8,22 @@ from dataclasses import dataclass, replace
 import islpy as isl
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, MemRefType, ModuleOp, Signedness
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from ...ir.array_spec import contiguous_strides
 from ...ir.dialects.attributes import ViewAttr
 from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, MaskedLoadOp, OperatorOp, ResolveOp, WeightedOp
 from ...ir.dialects.types import dense_array
 from ...ir.loop_name import LoopName
-from ...ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
+from ...ir.operator_spec import GatherMax, GatherReduce, GatherWeighted, OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.constant_indices import find_global
 from ..nest.queries import functions, view_of
 from . import bit_vectors as bits
-from .arithmetic import FACTORS, comparison_of, conversion
-from .sets import EVERYTHING, ZERO, constant_of, number, parameter, within
-from .values import Atom, Element, Loop, Meaning, Place, Term, Undecided, Write, conjunction
+from .arithmetic import FACTORS, comparison_of, width_of
+from .meaning import Meaning, Undecided, Write
+from .sets import EVERYTHING, ZERO, constant_of, interval, number, parameter
+from .values import Atom, Element, Loop, Place, Places, Term, conjunction
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,15 @@ class Constants:
 
 @dataclass(frozen=True)
 class Specification:
-    """What is known of an operator whatever its sizes.
-
-    Attributes:
-        mode: its bounds mode.
-        unsigned: whether its indices are.
-        is_gradient: whether it adds to the table.
-        operator: with its attributes; None where only its nest is known.
-        scale: of a gradient.
-        constants: its indices, where they are a constant.
-        has_unsigned_data: of weighted sums, whether integers of data are unsigned.
-    """
+    """What is known of an operator whatever its sizes."""
 
     mode: Bounds
-    unsigned: bool
-    is_gradient: bool
-    operator: OperatorSpec | None = None
-    scale: float = 1.0
-    constants: Constants | None = None
-    has_unsigned_data: bool = False
+    unsigned: bool  # of its indices
+    is_gradient: bool  # whether it adds to the table
+    operator: OperatorSpec | None = None  # with its attributes; None where only its nest is known
+    scale: float = 1.0  # of a gradient
+    constants: Constants | None = None  # its indices, where they are a constant
+    has_unsigned_data: bool = False  # of weighted sums
 
     @property
     def adds(self) -> bool:
@@ -69,7 +60,11 @@ def specification_of(module: ModuleOp) -> Specification | None:
                 unsigned = op.unsigned is not None or _is_unsigned(op.indices)
                 is_wide = isinstance(op, WeightedOp) and (op.unsigned_data is not None or _is_unsigned(op.source))
                 scale, is_gradient = (op.factor, True) if isinstance(op, GradientOp) else (1.0, False)
-                constants = _constants_of(op.indices, module, unsigned=unsigned)
+                constants = None
+                if (dense := constant_indices(op.indices, module)) is not None:
+                    values = dense_array(dense)
+                    values = values.view(f"u{values.dtype.itemsize}") if unsigned else values
+                    constants = Constants(values.shape, tuple(values.reshape(-1).tolist()))
                 return Specification(op.bounds.data, unsigned, is_gradient, op.normalized(), scale, constants, is_wide)
             if isinstance(op, ResolveOp):
                 adds = any(isinstance(other, AccumulateOp) for other in function.walk())
@@ -94,87 +89,51 @@ def constant_indices(indices: SSAValue, module: ModuleOp) -> DenseIntOrFPElement
     return dense if isinstance(dense, DenseIntOrFPElementsAttr) else None
 
 
-def _constants_of(indices: SSAValue, module: ModuleOp, *, unsigned: bool) -> Constants | None:
-    if (dense := constant_indices(indices, module)) is None:
-        return None
-    values = dense_array(dense)
-    values = values.view(f"u{values.dtype.itemsize}") if unsigned else values
-    return Constants(values.shape, tuple(values.reshape(-1).tolist()))
-
-
-def followed(spec: OperatorSpec, rank: int, indices: Sequence[int], out_rank: int) -> dict[str, tuple[int | None, ...]]:
-    """Return for each dimension of `data`, `indices` and `out` that of out; None for an indexed one, tuples and bags.
+def map_dimensions(spec: OperatorSpec, array: str, data_rank: int, indices: Sequence[int]) -> dict[int, int]:
+    """Return the dimension of out that dimensions of `data`, `indices` or `out` run along; those that are indexed lack.
 
     Args:
-        rank: of data.
         indices: the shape of the indices.
     """
-    places = len(indices)
-    own: tuple[int | None, ...] = tuple(range(places))
-    if isinstance(spec, Gather):
-        axis, shared = spec.axis, spec.batch_dims
-        data = (*range(axis), None, *(dim - 1 + places - shared for dim in range(axis + 1, rank)))
-        own = tuple(dim if dim < shared else axis + dim - shared for dim in range(places))
-    elif isinstance(spec, GatherNd):
-        shared, length = spec.batch_dims, indices[-1]
-        data = (*range(shared), *[None] * length, *(places - 1 + dim for dim in range(rank - shared - length)))
-        own = (*range(places - 1), None)
-    elif isinstance(spec, GatherReduce):
-        bags = places - 2 if isinstance(spec, GatherWeighted) else places - 1
-        data = (None, *(dim + bags for dim in range(rank - 1)))
-        own = (*range(bags), *[None] * (places - bags))
-    else:
-        assert isinstance(spec, GatherElements)
-        data = tuple(None if dim == spec.axis else dim for dim in range(rank))
-    return {"data": data, "indices": own, "out": tuple(range(out_rank))}
+    found: dict[int, int] = {}
+    for role in spec.roles(data_rank, tuple(indices)):
+        start = getattr(role, array)
+        if start is not None and role.out is not None:
+            found |= {start + at: role.out + at for at in range(role.count)}
+    return found
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The copy, or the sums, that an operator asks for, in the sizes of one module.
+class Definition:
+    """The copy, or the sums, that an operator asks for, in the sizes of one module."""
 
-    Attributes:
-        write: the one write.
-        valid: truth without which the operator is undefined, or raises; None where every index means something.
-        valid_along: such a truth for the index of one dimension of data alone.
-        is_checked: whether an index that is not valid must be found before anything is written.
-        least: the smallest axis for which the operator is defined.
-        table: the argument that the indices point into.
-        sizes: of the array that is written.
-        constants: the values of constant indices.
-        divisor: of means, the size of a bag, by which each sum is divided; None of sums.
-    """
-
-    write: Write
-    valid: Term | None
-    valid_along: dict[int, Term]
-    is_checked: bool
-    least: int
-    table: str
-    sizes: tuple[isl.PwAff, ...]
-    constants: tuple[int, ...] | None = None
-    divisor: isl.PwAff | None = None
+    write: Write  # the one write
+    valid: Term | None  # without it the operator is undefined, or raises; None where every index means something
+    valid_along: dict[int, Term]  # such a truth for the index of one dimension of data alone
+    is_checked: bool  # whether an index that is not valid must be found before anything is written
+    least: int  # the smallest axis for which the operator is defined
+    table: str  # the argument that the indices point into
+    sizes: Places  # of the array that is written
+    constants: tuple[int, ...] | None = None  # the values of constant indices
+    divisor: isl.PwAff | None = None  # of means, the size of a bag, by which each sum is divided
 
 
-@dataclass(frozen=True)
 class _Array:
-    """An argument: the name and the size of each dimension, its type, and its view."""
+    """An argument: the name and the size of each dimension, its element type, and its view."""
 
-    sizes: tuple[tuple[str, isl.PwAff], ...]
-    element: Attribute
-    view: ViewAttr
-
-    @property
-    def bits(self) -> int:
-        """The bits of its integers."""
-        return self.element.width.data if isinstance(self.element, IntegerType) else bits.WIDE
+    def __init__(self, argument: SSAValue, function: func.FuncOp):
+        view, type_ = view_of(argument, function), SSAValue.get(argument, type=MemRefType).type
+        assert view is not None
+        self.view, self.element, self.bits = view, type_.element_type, width_of(type_.element_type)
+        named = zip(view.dims, type_.get_shape(), strict=True)
+        self.sizes = [(str(name), number(size) if size >= 0 else parameter(f"n_{name}")) for name, size in named]
 
     def at(self, here: dict[str, isl.PwAff], component: int) -> tuple[isl.PwAff, ...]:
         """Return the subscripts of a component of the tuple, or of the index, at places of dimensions."""
         return tuple(number(component) if name == "tuple" else here[name] for name, _ in self.sizes)
 
 
-def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Wanted:
+def define(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Definition:
     """Return the definition of a gather, of the sums of its gradient, or of those of bags, in the sizes of a function.
 
     out[b, o, i, j] = data[b, o, position, j]
@@ -188,7 +147,7 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
     operator, mode = specification.operator, specification.mode
     is_gradient, is_reduction = specification.is_gradient, isinstance(operator, GatherReduce)
     first, *others, last = (
-        _array(function, each) for each in function.body.block.args if isinstance(each.type, MemRefType)
+        _Array(each, function) for each in function.body.block.args if isinstance(each.type, MemRefType)
     )
     constants = None if others else specification.constants
     if constants is not None and is_reduction:
@@ -201,21 +160,21 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
     for name, size in (*slices.sizes, *bags):
         here[name] = parameter(f"at_{name}")
         loop = Loop(f"at_{name}", name, ZERO, size, 1, number(1), False, False)
-        place = replace(place, loops=(*place.loops, loop)).where(within(here[name], ZERO, size))
+        place = replace(place, loops=(*place.loops, loop)).restrict(interval(here[name], ZERO, size))
     subscripts, along = list[isl.PwAff | Term](), dict[int, Term]()
     for dim, (name, size) in enumerate(table.sizes):
         if LoopName(name).role != "axis":
             subscripts.append(here[LoopName(name).loop])
             continue
         if constants is not None and operator is not None:
-            places, width = (_place_in(constants, operator, slices.view, here) + len(along),), bits.WIDE
+            places, width = (_find_place(constants, operator, slices.view, here) + len(along),), bits.WIDE
         else:
             places, width = others[0].at(here, len(along)), others[0].bits
         label, length = f"wanted#{len(along)}", constant_of(size)
         atom = {label: Atom("indices", places, EVERYTHING, width)}
         extent = bits.variable(f"n_{name}") if length is None else bits.constant(length)
         index = bits.variable(label, width)
-        position, inside = bits.resolved(index, extent, mode, unsigned=specification.unsigned)
+        position, inside = bits.resolve(index, extent, mode, unsigned=specification.unsigned)
         subscripts.append(Term(position, atom))
         along[dim] = Term(inside, atom)
     truth = functools.reduce(conjunction, along.values())
@@ -225,12 +184,12 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
         write = Write(place, tuple(subscripts), Element("data", at, mask), adds=True)
     elif is_reduction:
         place = replace(place, under=() if mask is None else (mask,))
-        combined = _combined(element, specification, (first, others[0], last), here)
+        combined = _combine(element, specification, (first, others[0], last), here)
         write = Write(place, at, combined, adds=True)
     else:
         write = Write(place, at, replace(element, mask=mask))
     must = mode in (Bounds.ERROR, Bounds.UNCHECKED)
-    return Wanted(
+    return Definition(
         write,
         truth if must else None,
         along if must else {},
@@ -243,7 +202,7 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
     )
 
 
-def _combined(
+def _combine(
     element: Element, specification: Specification, arrays: tuple[_Array, _Array, _Array], here: dict[str, isl.PwAff]
 ) -> Element:
     """Return an element of a reduction with its steps; `here` has the place in each dimension of the indices."""
@@ -251,7 +210,8 @@ def _combined(
     steps = list[tuple[str, Term | None]]()
     if data.element != out.element:
         name = "arith.uitofp" if specification.has_unsigned_data else "arith.sitofp"
-        steps.append(conversion(name if isinstance(data.element, IntegerType) else "arith.extf", out.element))
+        name = name if isinstance(data.element, IntegerType) else "arith.extf"
+        steps.append((f"{name} to {out.element}", None))
     if isinstance(specification.operator, GatherWeighted):
         (components,) = (constant_of(size) for name, size in indices.sizes if name == "tuple")
         for component, name in zip(range(1, components or 1), FACTORS, strict=False):
@@ -264,15 +224,7 @@ def _combined(
     return replace(element, larger=comparison_of(out.element), first=here["bag"].eq_set(ZERO))
 
 
-def _array(function: func.FuncOp, argument: SSAValue) -> _Array:
-    view, type_ = view_of(argument, function), SSAValue.get(argument, type=MemRefType).type
-    assert view is not None
-    named = zip(view.dims, type_.get_shape(), strict=True)
-    sizes = tuple((str(name), number(size) if size >= 0 else parameter(f"n_{name}")) for name, size in named)
-    return _Array(sizes, type_.element_type, view)
-
-
-def _place_in(constants: Constants, operator: OperatorSpec, view: ViewAttr, here: dict[str, isl.PwAff]) -> isl.PwAff:
+def _find_place(constants: Constants, operator: OperatorSpec, view: ViewAttr, here: dict[str, isl.PwAff]) -> isl.PwAff:
     """Return the place, in C order, of the index (or of the first of a tuple) that an element of out is found by.
 
     Args:
@@ -283,8 +235,8 @@ def _place_in(constants: Constants, operator: OperatorSpec, view: ViewAttr, here
         Undecided: dimensions are merged that the indices do not have side by side.
     """
     strides = contiguous_strides(constants.shape, 1)
-    along = followed(operator, 0, constants.shape, 0)["indices"]
-    step = {dim: (strides[place], constants.shape[place]) for place, dim in enumerate(along) if dim is not None}
+    along = map_dimensions(operator, "indices", 0, constants.shape)
+    step = {dim: (strides[place], constants.shape[place]) for place, dim in along.items()}
     flat = ZERO
     for name, group in zip(view.dims, view.groups, strict=True):
         digits = [step[dim] for dim in group if dim in step]
