@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...ir.errors import ScheduleError
 from ...ir.problem import Problem
-from ...lowering.native.c_function import Counted, NoKernel
+from ...lowering.native.kernel_code import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
 from ...lowering.schedule.steps import SpecializeInner
 from ..host.c_compiler import c_compiler, run_c_compiler

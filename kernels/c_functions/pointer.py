@@ -13,7 +13,7 @@ from ..runtime.prepare import prepare_problem
 from .declaration import Declaration, header
 
 if TYPE_CHECKING:
-    from ...lowering.native.c_function import CFunction
+    from ...lowering.native.kernel_code import CFunction
 
 
 class CallableFromC:
@@ -81,7 +81,7 @@ class CallableFromC:
         """Make it, or return the one that another thread has made meanwhile."""
         if (made := vars(self).get("_c_function")) is not None:
             return made
-        from ...lowering.native.c_function import CFunction
+        from ...lowering.native.kernel_code import CFunction
         from .without_kernel import without_kernel
 
         with knobs.scope(num_threads=1):

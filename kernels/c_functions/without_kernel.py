@@ -2,7 +2,7 @@
 
 import math
 
-from ...lowering.native.c_function import NoKernel
+from ...lowering.native.kernel_code import NoKernel
 from ..runtime.plan import Plan
 
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from ...ir.errors import DependencyError, GathernestError
 from ...lowering.programs import PROGRAMS, Installed, find_all, text_of
-from ...lowering.provenance.assembly import Instruction, operands_of
-from ...lowering.provenance.control_flow import blocks_of
+from ...lowering.provenance.assembly import Instruction, blocks_of, operands_of
 from ...lowering.provenance.trace import Line, MachineLoop
 
 ASSUMPTION = "every load hits the first cache, and every branch is predicted"

@@ -14,11 +14,8 @@ from ...ir.interpreters.argument_views import bind_arguments, index_argument
 from ...ir.modules.context import find_function, parse_module
 from ...lowering.numba.compiler import inspected_library
 from ...lowering.numba.emitter import emit, not_lowered
-from ...lowering.provenance.assembly import Instruction, read_assembly
-from ...lowering.provenance.control_flow import loops_of
-from ...lowering.upstream.c_call import C_FORM
-from ...lowering.upstream.machine_code import compile_upstream
-from ...lowering.upstream.tools import find_tools
+from ...lowering.provenance.assembly import Instruction, loops_of, read_assembly
+from ...lowering.upstream.machine_code import C_FORM, compile_upstream, find_tools
 from ..host.runtime import RUNTIME
 from ..host.timing import time_interleaved
 from ..runtime.plan import Plan

@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ...ir.errors import InvalidGatherError, did_you_mean
 from ...lowering.numba.compiler import load_text
 from ...lowering.numba.emitter import emit
-from ...lowering.upstream.machine_code import compile_upstream
-from ...lowering.upstream.tools import find_tools
+from ...lowering.upstream.machine_code import compile_upstream, find_tools
 from ..host.runtime import RUNTIME
 from ..runtime.array_checks import address
 

@@ -11,7 +11,7 @@ def rounded(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return sums in a dtype that is theirs or narrower, rounded to the nearest even."""
     if (sums.dtype, dtype) != (np.float32, np.float16) or not sums.flags.c_contiguous:
         return sums.astype(dtype, copy=False)
-    from ...lowering.native.round_halves import rounding
+    from ...lowering.native.llvm_jit import rounding
 
     run = rounding()
     if run is None:

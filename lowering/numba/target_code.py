@@ -14,8 +14,7 @@ from llvmlite import ir
 from numba.core.codegen import AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 
-from ..native.c_function import ALONE, Counted, NoKernel, finish, module_without_kernel
-from ..native.kernel_code import POINTERS
+from ..native.kernel_code import ALONE, POINTERS, Counted, NoKernel, finish, module_without_kernel
 from ..native.llvm_jit import I64, Code
 from .compiler import compiled
 from .object_code import ToLibrary, UnloadedLibrary, called

@@ -1,7 +1,13 @@
-"""x86-64 assembly as lines: the source line and the kind of each instruction. Plain text, no compiler."""
+"""Assembly and LLVM IR as lines: instructions with their source lines, basic blocks, loops, and the uses of registers.
+
+Plain text in, plain values out: no compiler.
+"""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .trace import MachineLoop
 
 _MANGLED = re.compile(r"_ZN\d+gathernest_kernel(?:_inspected)?(\d+)(\w+)")
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
@@ -101,3 +107,264 @@ def kind_of(mnemonic: str, operands: str) -> str:
     if "(" in operands and not mnemonic.startswith(("lea", "nop")):
         return "store" if "(" in last and not mnemonic.startswith(READING) else "load"
     return "other" if mnemonic.startswith(_MOVES) else "arithmetic"
+
+
+# LLVM IR
+
+_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$", re.MULTILINE)
+_DEBUG = re.compile(r",? !dbg !(\d+)")
+
+
+def read_llvm(text: str, file: str) -> list[tuple[str, int | None]]:
+    """Return the lines of a module's functions, without metadata, each with its line (1-based) of `file`, or None."""
+    nodes = {number: (kind, fields) for number, kind, fields in _NODE.findall(text)}
+    lines: list[tuple[str, int | None]] = []
+    for function in re.findall(r"^define .*?^}$", text, re.MULTILINE | re.DOTALL):
+        for raw in function.splitlines():
+            named = _DEBUG.search(raw)
+            line = _line(named[1], nodes, file) if named else None
+            lines.append((short_names(_DEBUG.sub("", raw)), line))
+        lines.append(("", None))
+    return lines
+
+
+def _line(number: str, nodes: dict[str, tuple[str, str]], file: str) -> int | None:
+    """Return the line of a location or a function, or of the call that it was inlined at, in a file."""
+    while number in nodes:
+        _, fields = nodes[number]
+        line = re.search(r"\bline: (\d+)", fields)
+        if line and line[1] != "0" and _file(number, nodes) == file:
+            return int(line[1])
+        inlined = re.search(r"\binlinedAt: !(\d+)", fields)
+        if inlined is None:
+            return None
+        number = inlined[1]
+    return None
+
+
+def _file(number: str, nodes: dict[str, tuple[str, str]]) -> str | None:
+    """Return the file of a location or a scope."""
+    while number in nodes:
+        kind, fields = nodes[number]
+        if kind == "DIFile":
+            name = re.search(r'filename: "([^"]*)"', fields)
+            return name[1] if name else None
+        parent = re.search(r"\bfile: !(\d+)", fields) or re.search(r"\bscope: !(\d+)", fields)
+        if parent is None:
+            return None
+        number = parent[1]
+    return None
+
+
+# Basic blocks and loops
+
+_JUMP = re.compile(r"(j\w+)\s+(\.L\w+)$")
+_ENDS = re.compile(r"(jmp|ret|ud2)")
+
+
+@dataclass
+class Block:
+    """Instructions that run one after the other: their numbers, and the blocks that may come next."""
+
+    lines: list[int]
+    following: list[int] = field(default_factory=list)
+    preceding: list[int] = field(default_factory=list)
+
+
+def loops_of(instructions: Sequence[Instruction]) -> tuple[MachineLoop, ...]:
+    """Return the natural loops of the functions of an assembly, in the order of their first lines.
+
+    Loops that share their first block are one. A jump through a table is taken to lead nowhere.
+    """
+    blocks = blocks_of(instructions)
+    bodies: dict[int, set[int]] = {}
+    for head, dominators in enumerate(_dominators(blocks)):
+        for target in blocks[head].following:
+            if target in dominators:
+                bodies.setdefault(target, {target}).update(_natural_loop(blocks, target, head))
+    loops = []
+    for header, body in bodies.items():
+        lines = sorted(line for block in body for line in blocks[block].lines)
+        depth = sum(1 for other in bodies.values() if header in other and body <= other)
+        is_innermost = not any(other in body for other in bodies if other != header)
+        kinds = {instructions[line].kind for line in lines}
+        loops.append(MachineLoop(tuple(lines), depth, is_innermost and not kinds.isdisjoint(("load", "store"))))
+    return tuple(sorted(loops, key=lambda loop: (loop.first, loop.depth)))
+
+
+def blocks_of(instructions: Sequence[Instruction]) -> list[Block]:
+    """Return the basic blocks, each linked with those that may come next; none of another function does."""
+    blocks: list[Block] = []
+    labels: dict[str, int] = {}
+    starts = True
+    for number, instruction in enumerate(instructions):
+        is_label = instruction.text.endswith(":")
+        if starts or is_label:
+            blocks.append(Block([]))
+        if is_label:
+            labels[instruction.text[:-1]] = len(blocks) - 1
+        blocks[-1].lines.append(number)
+        starts = instruction.kind == "branch"
+    for number, block in enumerate(blocks):
+        last = instructions[block.lines[-1]].text
+        jump = _JUMP.match(last)
+        if jump and jump[2] in labels:
+            block.following.append(labels[jump[2]])
+        if not _ENDS.match(last) and number + 1 < len(blocks):
+            first = instructions[blocks[number + 1].lines[0]].text
+            if not first.endswith(":") or first.startswith(".L"):
+                block.following.append(number + 1)
+        for target in block.following:
+            blocks[target].preceding.append(number)
+    return blocks
+
+
+def _dominators(blocks: list[Block]) -> list[set[int]]:
+    """Return for each block those that every way from the start of its function passes, itself included."""
+    every = set(range(len(blocks)))
+    found = [every if block.preceding else {number} for number, block in enumerate(blocks)]
+    changed = True
+    while changed:
+        changed = False
+        for number, block in enumerate(blocks):
+            if block.preceding:
+                shared = set.intersection(*(found[other] for other in block.preceding)) | {number}
+                changed |= shared != found[number]
+                found[number] = shared
+    return found
+
+
+def _natural_loop(blocks: list[Block], header: int, tail: int) -> set[int]:
+    """Return the blocks from which the end of a branch back can be reached without passing its target."""
+    body, waiting = {header, tail}, [tail]
+    while waiting:
+        block = waiting.pop()
+        if block != header:
+            new = [other for other in blocks[block].preceding if other not in body]
+            body.update(new)
+            waiting += new
+    return body
+
+
+# The loop of the nest that a loop of the assembly is
+
+# A loop of the generated source, with its name in the nest.
+LOOP = re.compile(r"\s*for .*:  # (.+)")
+
+
+def loop_around(source: Sequence[str], came: Sequence[int]) -> tuple[str, int]:
+    """Return the loop of the nest that a loop of the assembly is, and its indentation.
+
+    What counts and tests comes from the line of the loop itself, so it is the outermost whose own line is among the
+    lines: LLVM may have unrolled those inside. Where it has dropped that, it is the one that most lines stand in.
+
+    Args:
+        source: the lines of the generated source.
+        came: the lines (from 1) that its instructions came from, those of loops inside it aside.
+
+    Returns:
+        The name and the indentation; an empty name and 0 where the lines stand in no loop.
+    """
+    around = {number: list(_loops_around(source, number)) for number in set(came)}
+    own = [number for number, loops in around.items() if number in loops]
+    if own:
+        chosen = min(own, key=lambda number: (_depth(source[number - 1]), number))
+    else:
+        innermost = [around[number][0] for number in came if around[number]]
+        chosen = max(innermost, key=innermost.count, default=0)
+    found = LOOP.match(source[chosen - 1]) if chosen else None
+    return ("", 0) if found is None else (found[1], _depth(source[chosen - 1]))
+
+
+def _loops_around(source: Sequence[str], number: int) -> Iterator[int]:
+    """Yield the lines of the named loops that a line stands in, the innermost first; a loop stands in itself."""
+    depth = _depth(source[number - 1]) + 1
+    for at in range(number, 0, -1):
+        line = source[at - 1]
+        if line.strip() and _depth(line) < depth:
+            depth = _depth(line)
+            if LOOP.match(line) is not None:
+                yield at
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+# The uses of registers
+
+_REGISTER = re.compile(r"%(\w+)")
+_FLAGS = "flags"
+_USES_FLAGS = re.compile(r"(j(?!mp)|cmov|set|adc|sbb)")
+
+
+def inferred_lines(instructions: Sequence[Instruction]) -> list[tuple[int, ...]]:
+    """Return the source lines of each instruction.
+
+    LLVM names one line, or none where an optimisation made an instruction that serves several. Such a one has the
+    lines of the instructions that use its result, on every way from it to where another value takes its register.
+    """
+    found: list[tuple[int, ...]] = [() if at.line is None else (at.line,) for at in instructions]
+    blocks, uses = blocks_of(instructions), [_registers(instruction) for instruction in instructions]
+    for _ in range(2):  # the second time for what is used behind a branch back
+        for block in reversed(blocks):
+            for place in reversed(range(len(block.lines))):
+                number = block.lines[place]
+                written = uses[number][1]
+                if written is not None and not found[number]:
+                    users = _users(written, Block(block.lines[place + 1 :], block.following), blocks, uses)
+                    found[number] = tuple(sorted({line for user in users for line in found[user]}))
+    return found
+
+
+def _users(
+    register: str, rest: Block, blocks: Sequence[Block], uses: Sequence[tuple[frozenset[str], str | None]]
+) -> Iterator[int]:
+    """Yield the instructions that read a register before another value takes it, in the rest of a block and behind."""
+    waiting, reached = [rest], set[int]()
+    while waiting:
+        block = waiting.pop()
+        for number in block.lines:
+            read, overwritten = uses[number]
+            if register in read:
+                yield number
+            if overwritten == register:
+                break
+        else:
+            new = [target for target in block.following if target not in reached]
+            reached.update(new)
+            waiting += [blocks[target] for target in new]
+
+
+def _registers(instruction: Instruction) -> tuple[frozenset[str], str | None]:
+    """Return the registers that an instruction reads, and the one that it writes; the flags count as one."""
+    if not instruction.kind:
+        return frozenset(), None
+    mnemonic, _, rest = instruction.text.partition(" ")
+    operands = operands_of(rest)
+    read = {_whole(name) for operand in operands[:-1] for name in _REGISTER.findall(operand)}
+    last = operands[-1]
+    is_register = bool(re.fullmatch(r"%\w+", last))
+    if mnemonic.startswith(READING) or instruction.kind in ("branch", "call") or not is_register:
+        read |= {_whole(name) for name in _REGISTER.findall(last)}
+        written = _FLAGS if mnemonic.startswith(READING) else None
+    else:
+        written = _whole(last[1:])
+        if len(operands) < 3 and not mnemonic.startswith(("mov", "vmov", "lea", "vpbroadcast", "vbroadcast")):
+            read.add(written)  # two operands: the second is read, too
+    if _USES_FLAGS.match(mnemonic):
+        read.add(_FLAGS)
+    return frozenset(read), written
+
+
+def _whole(name: str) -> str:
+    """Return the name of the whole register that a name is a part of: `rax` of `eax`, `zmm1` of `xmm1`."""
+    if match := re.fullmatch(r"[xyz]mm(\d+)", name):
+        return f"zmm{match[1]}"
+    if match := re.fullmatch(r"(r\d+)[dwb]?", name):
+        return match[1]
+    if match := re.fullmatch(r"[re]?([abcd])[xlh]", name):
+        return f"r{match[1]}x"
+    if match := re.fullmatch(r"[re]?(si|di|bp|sp)l?", name):
+        return f"r{match[1]}"
+    return name

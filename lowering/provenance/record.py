@@ -15,11 +15,7 @@ from ..numba.compiler import INSPECTED_FILE, inspected_library
 from ..numba.emitter import emit
 from ..numba.program import Program
 from ..pipeline import NO_EDITS, Stage, record_stages
-from .assembly import read_assembly
-from .control_flow import loops_of
-from .llvm_text import read_llvm
-from .registers import inferred_lines
-from .source_loops import loop_around
+from .assembly import inferred_lines, loop_around, loops_of, read_assembly, read_llvm
 from .trace import Level, Line, MachineLoop, Trace
 
 

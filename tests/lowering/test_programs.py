@@ -5,7 +5,7 @@ import pytest
 from gathernest.ir.errors import DependencyError
 from gathernest.lowering import programs
 from gathernest.lowering.programs import PROGRAMS, find, find_all
-from gathernest.lowering.upstream.tools import LLVM_MAJOR
+from gathernest.lowering.upstream.machine_code import LLVM_MAJOR
 
 HINT = "; on Debian and Ubuntu: apt-get install "
 

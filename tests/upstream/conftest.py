@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gathernest.lowering.upstream.tools import LLVM_MAJOR, LOWER_TO_LLVM
+from gathernest.lowering.upstream.machine_code import LLVM_MAJOR, LOWER_TO_LLVM
 
 SPLIT = "// -----\n"
 

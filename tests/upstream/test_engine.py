@@ -11,7 +11,7 @@ import gathernest as gn
 from gathernest.ir.errors import CompileError, DependencyError
 from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.playground import engines
-from gathernest.lowering.upstream import tools
+from gathernest.lowering.upstream import machine_code as tools
 from gathernest.lowering.upstream.machine_code import compile_upstream
 from gathernest.tools import cli
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from ...lowering.numba.emitter import emit
-from ...lowering.upstream.strict import strict_module
+from ...lowering.upstream.machine_code import strict_module
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ....ir.problem import Problem
-from ....lowering.provenance.assembly import Instruction, read_assembly
-from ....lowering.provenance.control_flow import loops_of
+from ....lowering.provenance.assembly import Instruction, loops_of, read_assembly
 from ....lowering.provenance.trace import Level, Line, Trace
 from ....lowering.schedule.schedule import Schedule
 from ...host.checkout import RevisionError, extract

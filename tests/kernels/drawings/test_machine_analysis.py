@@ -8,8 +8,7 @@ import pytest
 
 from gathernest.kernels.drawings.machine_analysis import MachineAnalysis, MachineAnalysisError, machine_analysis
 from gathernest.kernels.drawings.port_drawing import port_drawing
-from gathernest.lowering.provenance.assembly import Instruction, kind_of
-from gathernest.lowering.provenance.control_flow import loops_of
+from gathernest.lowering.provenance.assembly import Instruction, kind_of, loops_of
 from gathernest.lowering.provenance.trace import Line, MachineLoop
 
 SVG = "{http://www.w3.org/2000/svg}"

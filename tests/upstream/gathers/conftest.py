@@ -29,7 +29,7 @@ from gathernest.ir.operator_spec import (
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import default_pipeline
-from gathernest.lowering.upstream.strict import strict_module
+from gathernest.lowering.upstream.machine_code import strict_module
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 
 from gathernest.ir.interpreters.argument_views import bind_arguments
 from gathernest.ir.modules.context import find_function, parse_module, print_generic
-from gathernest.lowering.upstream.c_call import C_FORM, c_call
+from gathernest.lowering.upstream.machine_code import C_FORM, c_call
 
 pytestmark = pytest.mark.thorough
 

@@ -4,9 +4,7 @@ import collections
 import re
 from collections.abc import Sequence
 
-from ....lowering.provenance.assembly import Instruction
-from ....lowering.provenance.control_flow import loops_of
-from ....lowering.provenance.source_loops import loop_around
+from ....lowering.provenance.assembly import Instruction, loop_around, loops_of
 from ....lowering.provenance.trace import MachineLoop
 from .kernel_facts import LoopFacts
 

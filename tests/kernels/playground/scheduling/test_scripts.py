@@ -14,7 +14,7 @@ from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import run_pipeline
-from gathernest.lowering.upstream.tools import LLVM_MAJOR, run_tool
+from gathernest.lowering.upstream.machine_code import LLVM_MAJOR, run_tool
 
 from ....selection import example_ratio
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gathernest.lowering.native.round_halves import LANES, rounding
+from gathernest.lowering.native.llvm_jit import ROUNDED_LANES, rounding
 
 
 def rounded(wide: np.ndarray) -> np.ndarray:
@@ -29,7 +29,7 @@ def test_every_half_and_what_lies_next_to_and_between_two_is_rounded_as_numpy_do
     assert rounded(wide).tobytes() == wide.astype(np.float16).tobytes()
 
 
-@pytest.mark.parametrize("count", [0, 1, LANES - 1, LANES, LANES + 1, 3 * LANES - 1])
+@pytest.mark.parametrize("count", [0, 1, ROUNDED_LANES - 1, ROUNDED_LANES, ROUNDED_LANES + 1, 3 * ROUNDED_LANES - 1])
 def test_elements_that_fill_no_vector_are_rounded(count):
     wide = np.linspace(-3, 70_000, count, dtype=np.float32)
     with np.errstate(over="ignore"):
