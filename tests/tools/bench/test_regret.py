@@ -102,7 +102,7 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
 def test_choices_and_predictions_of_today_are_near_what_was_measured(file, mean, worst, error, newer):
     measured = judged(file)
     found = summary(measured.cases)
-    # newer than the files: known runs, checks by all threads, elements prefetched into L1, sorts in parts, shared kernels
+    # newer than the files: known runs, checks by all threads, elements prefetched into L1, sorts in parts, row classes
     assert sum(one.regret is None for one in measured.cases) <= newer
     assert found.geometric_mean <= mean
     assert found.worst <= worst
