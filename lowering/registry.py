@@ -39,7 +39,6 @@ PASSES = {
     "group-indices": "owners.group_indices:GroupIndices",
     "parallelize-sort": "owners.parallelize_sort:ParallelizeSort",
     "owner-computes": "owners.owner_computes:OwnerComputes",
-    "interleave-owners": "owners.interleave_owners:InterleaveOwners",
     "fuse-into-owners": "owners.fuse_into_owners:FuseIntoOwners",
     "tile-loops": "schedule.tile_loops:TileLoops",
     "interchange-loops": "schedule.interchange_loops:InterchangeLoops",

@@ -7,7 +7,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ...ir.errors import ScheduleError
-from .queries import loops, static_size
+from .queries import loops
 
 OWNERS = "owners"
 LISTING = "compact"
@@ -30,52 +30,18 @@ def owned_sum(function: func.FuncOp, name: str) -> tuple[LoopOp, AccumulateOp, i
 def _owned_dim(accumulate: AccumulateOp, owners: LoopOp) -> int | None:
     """Return the dimension whose subscript the mask compares with the positions of an owner."""
     test = _owned_test(accumulate, owners)
-    position = None if test is None else _offset_of(test).operands[0]
-    return None if position is None else list(accumulate.subscripts).index(position)
-
-
-def owned_test(accumulate: AccumulateOp, owners: LoopOp) -> arith.CmpiOp:
-    """Return the comparison that says whether an owner has the position of an addition that `owned_sum` found."""
-    test = _owned_test(accumulate, owners)
-    assert test is not None
-    return test
-
-
-def interleaved_period(accumulate: AccumulateOp, owners: LoopOp) -> int | None:
-    """Return how many positions all owners have a block of, after `interleave-owners`; None before it."""
-    within = owned_test(accumulate, owners).lhs.owner
-    last = static_size(within.rhs) if isinstance(within, arith.AndIOp) else None
-    return None if last is None else last + 1
+    if test is None or not isinstance(test.lhs.owner, arith.SubiOp):
+        return None
+    return list(accumulate.subscripts).index(test.lhs.owner.lhs)
 
 
 def is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
     """Return whether a mask selects positions that no other iteration of a loop adds to.
 
-    They are those from the induction variable to before its next step, or all blocks of that many positions that begin
-    at multiples of a power of two behind them.
+    They are those from the induction variable to before its next step.
     """
     test = _owned_test(accumulate, loop)
-    if test is None or arith.CMPI_COMPARISON_OPERATIONS[test.predicate.value.data] != "ult":
-        return False
-    return isinstance(test.lhs.owner, arith.SubiOp) or _takes_turns(loop, interleaved_period(accumulate, loop))
-
-
-def has_blocks_of(blocks: LoopOp, owners: LoopOp) -> bool:
-    """Return whether a loop runs over the beginnings of the blocks that an owner has in turn with the others."""
-    return blocks.lower is owners.induction and _takes_turns(owners, static_size(blocks.step))
-
-
-def _takes_turns(owners: LoopOp, period: int | None) -> bool:
-    """Return whether a loop runs over the beginnings of some of the blocks that a power of two of positions has."""
-    block, ends = static_size(owners.step), operands_of(owners.upper, arith.MinSIOp)
-    return (
-        period is not None
-        and period & (period - 1) == 0
-        and block is not None
-        and period % block == 0
-        and static_size(owners.lower) == 0
-        and any((end := static_size(value)) is not None and end <= period for value in ends)
-    )
+    return test is not None and arith.CMPI_COMPARISON_OPERATIONS[test.predicate.value.data] == "ult"
 
 
 def ends_within(loop: LoopOp, step: SSAValue) -> bool:
@@ -96,20 +62,14 @@ def operands_of(value: SSAValue, kind: type[Operation]) -> list[SSAValue]:
 
 
 def _owned_test(accumulate: AccumulateOp, owners: LoopOp) -> arith.CmpiOp | None:
+    """Return the comparison that says whether an owner has the position of an addition: `position - first < part`."""
     for value in conjuncts(accumulate.mask):
         test = value.owner
-        if isinstance(test, arith.CmpiOp) and test.rhs is owners.step and isinstance(_offset_of(test), arith.SubiOp):
-            position, first = _offset_of(test).operands
+        if isinstance(test, arith.CmpiOp) and test.rhs is owners.step and isinstance(test.lhs.owner, arith.SubiOp):
+            position, first = test.lhs.owner.operands
             if first is owners.induction and position in accumulate.subscripts:
                 return test
     return None
-
-
-def _offset_of(test: arith.CmpiOp) -> Operation:
-    """Return what computes how far a position is behind an owner's first one; the test where nothing does."""
-    within = test.lhs.owner
-    offset = within.lhs.owner if isinstance(within, arith.AndIOp) else within
-    return offset if isinstance(offset, Operation) else test
 
 
 def conjuncts(mask: SSAValue | None) -> Iterator[SSAValue]:

@@ -281,8 +281,7 @@ def _merge_adding_owners(write: Write, meaning: Meaning) -> Write:
     """Return an addition without the loop over owners: each position in [0, n) has one owner, the one it is masked for.
 
     The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and the mask of the addition has
-    `position - first < part`, unsigned. Where owners have blocks in turn, it goes from 0 to the smaller of n and a
-    power of two, in steps of a block that divides that, and the mask has `(position - first) mod` the power of two.
+    `position - first < part`, unsigned.
     """
     terms = write.place.under
     for loop in write.place.loops:
@@ -320,19 +319,11 @@ def _list_selections(loop: Loop, write: Write, meaning: Meaning) -> list[Express
     ]
     values, axes = dict(affine), [parameter(name) for name in meaning.axes]
     first, part = values.get(str(parameter(loop.parameter))), values.get(str(loop.stride))
-    if first is None or sets.constant_of(loop.lower) != 0:
+    if first is None or loop.step is not None or sets.constant_of(loop.lower) != 0:
         return []
     offsets = [place.expression - bits.variable(first) for place in write.subscripts if isinstance(place, Term)]
-    if loop.step is None:
-        is_whole = any(str(loop.upper) == str(axis) for axis in axes) and _is_positive(loop.stride, meaning)
-        return [z3.ULT(offset, bits.variable(part)) for offset in offsets] if is_whole and part is not None else []
-    periods = [1 << at for at in range(bits.WIDE - 1) if (1 << at) % loop.step == 0]
-    return [
-        z3.ULT(offset & (period - 1), bits.constant(loop.step))
-        for period in periods
-        if any(_is_same(loop.upper, axis.min(number(period)), meaning.context) for axis in axes)
-        for offset in offsets
-    ]
+    is_whole = any(str(loop.upper) == str(axis) for axis in axes) and _is_positive(loop.stride, meaning)
+    return [z3.ULT(offset, bits.variable(part)) for offset in offsets] if is_whole and part is not None else []
 
 
 def _merge_storing_owners(write: Write, meaning: Meaning) -> Write:

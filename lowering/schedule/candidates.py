@@ -124,7 +124,7 @@ def with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, par
 
 def without_owners(schedule: Schedule) -> Schedule:
     """Return a schedule without owners or sorted indices, and without what only these have."""
-    alone = change(schedule, owners=None, owner_block=None, fuse_owned=False)
+    alone = change(schedule, owners=None, fuse_owned=False)
     sorting = {"grouped": None, "sort_parts": None}
     listing = {"compact": None, "list_lanes": None, "unroll": None, "prefetch": schedule.prefetches("rows")}
     return (
@@ -397,14 +397,12 @@ def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Of a gradient of owners that list their indices: without lists, in vectors or not, with owners of one part."""
+    """Of a gradient of owners that list their indices: without lists, and in vectors or not."""
     if not value(schedule, "compact"):
         return
     if value(schedule, "list_lanes") is not None:
         yield change(schedule, list_lanes=None)
         yield change(schedule, unroll=None, prefetch=schedule.prefetches("rows", "slices"))
-    if value(schedule, "owner_block") is not None:
-        yield change(schedule, owner_block=None)
     for count in LISTED_TILES:
         yield change(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
 

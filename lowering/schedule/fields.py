@@ -11,7 +11,6 @@ FIELDS: dict[str, type[steps.Step]] = {
     "grouped": steps.GroupIndices,
     "sort_parts": steps.ParallelizeSort,
     "owners": steps.OwnerComputes,
-    "owner_block": steps.InterleaveOwners,
     "fuse_owned": steps.FuseIntoOwners,
     "tiles": steps.TileLoops,
     "order": steps.InterchangeLoops,

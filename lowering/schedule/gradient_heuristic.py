@@ -16,12 +16,12 @@ from .thresholds import (
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
+    MIN_OWNED_BYTES,
     MIN_PEELED_BYTES,
     MIN_POSITIONS_OF_AN_OWNER,
     MOST_FAR_ALONE_BYTES,
     MOST_OWNERS,
     MOST_SUMMED_BYTES,
-    OWNED_BLOCK_BYTES,
     SLICES_AHEAD,
     SORT_TO_SUM,
     TILE_SIZES,
@@ -186,7 +186,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     if len(counted) == 1 and rows.lanes is not None and rows.row_bytes is None:
         yield _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
     if _lists_scalars(nest, adding, counted, machine):
-        yield _share_blocks(nest, machine, (axis, positions), counted[0])
+        yield _share_elements(nest, machine, axis, counted[0])
 
 
 def _slices(loop: LoopName, row_bytes: int, machine: MachineModel) -> Prefetch:
@@ -219,7 +219,7 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
 
 
 def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName], machine: MachineModel) -> bool:
-    """Return whether single elements are added along one axis with enough blocks, by a processor with vectors of 4.
+    """Return whether single elements are added along one axis that is long enough, by a processor with vectors of 4.
 
     Vectors of them, and of their indices, are loaded where these lie side by side.
     """
@@ -230,18 +230,16 @@ def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName],
         and sum(name.role == "axis" for name, _ in nest.table) == 1
         and [name for name, _ in adding if name != counted[0]] == []
         and nest.width_bytes in GATHERED_BYTES
-        and nest.table_bytes >= OWNED_BLOCK_BYTES * machine.threads
+        and nest.table_bytes >= MIN_OWNED_BYTES * machine.threads
     )
 
 
-def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: LoopName) -> Choice:
-    """Give owners blocks of single elements in turn, which they list in vectors.
+def _share_elements(nest: NestShape, machine: MachineModel, axis: LoopName, loop: LoopName) -> Choice:
+    """Give owners a part of the single elements each, which they list in vectors.
 
     One thread waits for the second and the last cache with each addition. Owners list their elements while nothing
     else is read, prefetch the next tile while they add, and have a part of the table each, in caches of their own.
     """
-    axis, _ = owned
-    block = 1 << max(OWNED_BLOCK_BYTES // nest.width_bytes, 1).bit_length() - 1
     owners = 1 << machine.threads.bit_length() - 1
     tiles, parallel = tile_checks(nest.checked, machine)
     schedule = make(
@@ -249,14 +247,13 @@ def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loo
         (),
         ("owners", *parallel),
         (axis, owners),
-        owner_block=block,
         fuse_owned=True,
         compact=loop.inner_tile,
         list_lanes=min(machine.wide_vector_bytes // 8, LISTED_LANES),  # positions have 8 bytes
         unroll=(loop.inner_tile, LISTED_LANES),
         prefetch=(Prefetch("tile", loop.inner_tile, owners, locality=FAR),),
     )
-    why = f"owner-computes: {owners} owners have blocks of {block} positions of {axis} in turn, and list their elements"
+    why = f"owner-computes: {owners} owners list the elements of their own parts of {axis}"
     return Choice(schedule, (why,))
 
 

@@ -286,14 +286,6 @@ class OwnerComputes(Step):
     )
 
 
-class InterleaveOwners(Step):
-    """Give owners blocks of positions in turn, and not one part each."""
-
-    name = "interleave-owners"
-    way_out = "use it right after owner_computes, with powers of two"
-    block: int = option("positions of a block, a power of two")
-
-
 class FuseIntoOwners(Step):
     """Let each owner clear its own positions before it adds, and scale them."""
 

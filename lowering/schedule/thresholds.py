@@ -62,8 +62,8 @@ MIN_POSITIONS_OF_AN_OWNER = 16
 LISTED_ROW_BYTES = 80
 # Sort in parts only if positions are so many times fewer than indices; each part counts all positions.
 SORT_TO_SUM = 8
-# List single elements in vectors of so many, in tiles of so many, of blocks of so many bytes of the table.
-LISTED_LANES, LISTED_TILE, OWNED_BLOCK_BYTES = 8, 2048, 16 * 1024
+# List single elements in vectors of so many, in tiles of so many, where each owner has so many bytes of the table.
+LISTED_LANES, LISTED_TILE, MIN_OWNED_BYTES = 8, 2048, 16 * 1024
 # Prefetch the slices of grad so many times as far ahead as rows.
 SLICES_AHEAD = 2
 # Add longer rows in registers in pieces of so many bytes: all of sorted indices, and of bags those beyond the most.

@@ -64,7 +64,7 @@ GRADIENTS = {
                 f"{LISTS},check-indices{{how=fused loop=indices_o}}",
             ),
             f"{LISTS},vectorize-lists{{lanes=8}},prefetch{{what=tile loop=indices_i ahead=4 locality=2}},{COUNTED}",
-            f"{LISTS.replace('=3},', '=4},interleave-owners{block=4},')},check-indices{{how=staged bits=8}}",
+            f"{LISTS.replace('=3},', '=4},')},check-indices{{how=staged bits=8}}",
         ],
     ),
     "rows": (

@@ -32,7 +32,7 @@ from .cases import EXACT
 
 # The steps of a schedule of a gather alone.
 OF_GRADIENTS = {
-    *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
+    *("group-indices", "parallelize-sort", "owner-computes", "fuse-into-owners"),
     *("compact-indices", "vectorize-lists"),
 }
 OF_GATHERS = [name for name in STEPS if name not in OF_GRADIENTS]

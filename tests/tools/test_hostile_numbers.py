@@ -69,7 +69,7 @@ SCHEDULES = (
     *("tile-loops{{loops=indices sizes={}}}", "specialize-inner{{bytes={}}}", "vectorize-inner{{lanes={}}}"),
     *("unroll{{loop=inner factor={}}}", "prefetch{{what=rows loop=indices ahead={} locality=3}}"),
     *("prefetch{{what=rows loop=indices ahead=1 lines={} locality=3}}", "vectorize-lists{{lanes={}}}"),
-    *("owner-computes{{owners={} axis=axis}}", "parallelize-sort{{parts={}}}", "interleave-owners{{block={}}}"),
+    *("owner-computes{{owners={} axis=axis}}", "parallelize-sort{{parts={}}}"),
     *("prefetch{{what=slices loop=indices ahead={} locality=1}}", "{}", "tile-loops{{loops={} sizes=4}}"),
 )
 STAGES = (

@@ -7,11 +7,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ....ir.dialects.gather_dialect import LoopOp, YieldOp
+from ....ir.dialects.gather_dialect import LoopOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import index_constant, insert_loop, kind_of, tile_end
-from ...nest.located import builder_at_end, builder_before
-from ...nest.owners import interleaved_period, owned_sum
+from ...nest.builder import tile_end
+from ...nest.located import builder_before
+from ...nest.owners import owned_sum
 from ...nest.queries import functions, loops, memory_of, static_size, stores_to, written
 from ...schedule import steps
 
@@ -29,9 +29,6 @@ class FuseIntoOwners(ModulePass, steps.FuseIntoOwners):
         for owners(first) in 0..n_axis          out[a] = 0
           for indices in 0..n                 for indices in 0..n
             out[p] += grad[i] where ...         out[p] += grad[i] where ...
-
-    After `interleave-owners` the positions of an owner are blocks: a loop over them, `clear_axis_o`, has one over the
-    positions of a block, `clear_axis_i`.
 
     Preconditions: `owner-computes` has run, and no loop is parallel yet or tiled.
 
@@ -64,33 +61,12 @@ def _fuse(function: func.FuncOp) -> None:
     axes = [_axis_loop(nest, accumulate.memref, dim) for nest in nests]
     first = owners.body.block.first_op
     assert first is not None
-    period = interleaved_period(accumulate, owners)
-    end = None
-    if period is None:
-        end = tile_end(builder_before(first, owners), owners.induction, owners.step, owners.upper)
+    end = tile_end(builder_before(first, owners), owners.induction, owners.step, owners.upper)
     for nest, axis in zip(nests, axes, strict=True):
         is_before = nest.is_before_in_block(owners)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.before(first if is_before else owners.terminator))
-        if end is not None:
-            axis.operands[0], axis.operands[1] = owners.induction, end
-        elif period is not None:
-            _in_blocks(axis, owners, period)
-
-
-def _in_blocks(axis: LoopOp, owners: LoopOp, period: int) -> None:
-    """Let a loop over all positions run over the blocks of an owner: a loop over each, in one over blocks."""
-    size = axis.upper
-    before = builder_before(axis)
-    name, kind = axis.label, kind_of(axis)
-    bounds = owners.induction, size, index_constant(before, period)
-    blocks = insert_loop(before, name.outer_tile, bounds, name.outer_tile.induction, axis, **kind)
-    axis.detach()
-    builder = builder_at_end(blocks, axis)
-    end = tile_end(builder, blocks.induction, owners.step, size)
-    blocks.body.block.add_ops([axis, YieldOp()])
-    axis.label = name.inner_tile
-    axis.operands[0], axis.operands[1] = blocks.induction, end
+        axis.operands[0], axis.operands[1] = owners.induction, end
 
 
 def _axis_loop(nest: LoopOp, memory: SSAValue, dim: int) -> LoopOp:

@@ -10,7 +10,7 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
-from ...nest.owners import ends_within, has_blocks_of, is_owned, loop_of
+from ...nest.owners import ends_within, is_owned, loop_of
 from ...nest.queries import enclosing_loops, find_loop, functions, memory_of, viewed, why_not_shared, written
 from ...schedule import steps
 
@@ -123,6 +123,4 @@ def _is_induction(value: SSAValue, loop: LoopOp) -> bool:
     around = loop_of(tile.lower) if tile is not None else None
     if tile is None or around is None:
         return False
-    if has_blocks_of(around, loop):
-        return ends_within(tile, loop.step)
     return ends_within(tile, around.step) and _is_induction(tile.lower, loop)

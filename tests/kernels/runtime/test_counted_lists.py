@@ -21,7 +21,7 @@ from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, choose_check
 
 LISTS = (
-    "owner-computes{owners=2 axis=axis},interleave-owners{block=64},fuse-into-owners,"
+    "owner-computes{owners=2 axis=axis},fuse-into-owners,"
     "tile-loops{loops=indices sizes=512},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
     "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
 )

@@ -18,7 +18,7 @@ CPUS = X86 | ARM
 TRIPLES = dict.fromkeys(X86, "x86_64-unknown-linux-gnu") | dict.fromkeys(ARM, "aarch64-unknown-linux-gnu")
 ROWS = "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch{what=rows loop=indices ahead=16 locality=3}"
 LISTED = (
-    "owner-computes{owners=2 axis=axis},interleave-owners{block=4096},fuse-into-owners,"
+    "owner-computes{owners=2 axis=axis},fuse-into-owners,"
     "tile-loops{loops=indices sizes=64},compact-indices{loop=indices_i},vectorize-lists{lanes=4}"
 )
 KERNELS = {

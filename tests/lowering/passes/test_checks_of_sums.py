@@ -41,7 +41,7 @@ LISTS = (
 )
 PARTS = "tile-loops{loops=inner sizes=4},interchange-loops{order=inner_o,indices,inner_i}"
 SCALARS = (
-    "owner-computes{owners=2 axis=axis},interleave-owners{block=4},fuse-into-owners,"
+    "owner-computes{owners=2 axis=axis},fuse-into-owners,"
     "tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
     "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
 )
@@ -149,14 +149,13 @@ def test_sums_that_check_while_they_add_keep_the_bytes_and_find_every_index_outs
 
 
 ONE_BY_ONE = re.sub(r"vectorize-lists[^,]*,", "", SCALARS)
-HALVES = re.sub(r"interleave-owners[^,]*,", "", SCALARS)
 LISTED = {
     "in vectors": Case(Gather(0), (40,), (100,), SCALARS, "", scale=1),
     "one by one, and scaled": Case(Gather(0), (40,), (100,), ONE_BY_ONE, "", scale=0.5),
-    "by halves of an odd axis": Case(Gather(0), (41,), (100,), HALVES, "", scale=1),
+    "of an odd axis": Case(Gather(0), (41,), (100,), SCALARS, "", scale=1),
     "of narrow indices": Case(Gather(0), (40,), (100,), SCALARS, "", "u4", scale=1),
     "of indices without a sign": Case(Gather(0), (40,), (100,), ONE_BY_ONE, "", "u8", scale=1),
-    "of a shape": Case(Gather(0), (40,), (25, 4), HALVES, "", scale=1),
+    "of a shape": Case(Gather(0), (40,), (25, 4), SCALARS, "", scale=1),
     "of elements": Case(GatherElements(0), (40,), (100,), SCALARS, "", scale=1),
     "of batches": Case(Gather(1, 1), (3, 40), (3, 100), ONE_BY_ONE, "", scale=1),
     "of tuples of one": Case(GatherNd(0), (40,), (100, 1), SCALARS, "", scale=1),

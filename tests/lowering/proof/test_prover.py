@@ -71,10 +71,8 @@ def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
     assert unsettled(prove(operator("gather", "zero", scale=1.0), f"{pipeline},lower-nest-to-loops")) == []
 
 
-@pytest.mark.draw(1)
-@pytest.mark.parametrize("partition", ["owners=3}", "owners=4},interleave-owners{block=2}"])
-def test_owners_that_clear_and_scale_their_own_positions_are_proved(partition, operator, prove) -> None:
-    owners = f"owner-computes{{{partition},fuse-into-owners,tile-loops{{loops=indices sizes=16}}"
+def test_owners_that_clear_and_scale_their_own_positions_are_proved(operator, prove) -> None:
+    owners = "owner-computes{owners=3},fuse-into-owners,tile-loops{loops=indices sizes=16}"
     pipeline = f"canonical,lower-to-nest,fold-bounds,erase-sizes,{owners},parallelize-loops{{loops=owners}}"
     pipeline += ",vectorize-inner{lanes=4},prefetch{what=slices loop=indices_i ahead=2 locality=2},lower-nest-to-loops"
     assert unsettled(prove(operator("gather", "zero", scale=2.0), pipeline)) == []

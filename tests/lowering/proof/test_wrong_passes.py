@@ -165,9 +165,6 @@ WRONG_FUSIONS = {
 }
 WRONG |= {name: replace(wrong, bounds="error") for name, wrong in WRONG_FUSIONS.items()}
 SUMS = "canonical,lower-to-nest,fold-bounds,erase-sizes"
-BLOCKS = (
-    f"{SUMS},owner-computes{{owners=2}},interleave-owners{{block=4}},fuse-into-owners,parallelize-loops{{loops=owners}}"
-)
 WRONG_SUMS = {
     "parallel over a shared sum": Wrong(
         SUMS,
@@ -180,13 +177,6 @@ WRONG_SUMS = {
     ),
     "owner without its mask": Wrong(
         f"{SUMS},owner-computes{{owners=3}}", "if %mine", "if %inside", "each iteration of owners adds the same"
-    ),
-    "owner of every other block too": Wrong(
-        BLOCKS, "%within = arith.andi %offset, %c7", "%within = arith.andi %offset, %c3", ""
-    ),
-    "one owner for all blocks": Wrong(BLOCKS, "%n_first = arith.minsi %c8", "%n_first = arith.minsi %c4", ""),
-    "block of the next owner cleared": Wrong(
-        BLOCKS, "%limit = arith.addi %axis_o, %c4", "%limit = arith.addi %axis_o, %c8", "write one element"
     ),
     "cleared one short": Wrong(
         SUMS,

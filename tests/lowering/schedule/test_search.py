@@ -63,7 +63,7 @@ def search_space(space: Space, predict: Predict | None = None, most: int = 24) -
 
 
 LISTED = Schedule.parse(
-    "owner-computes{owners=2 axis=axis},interleave-owners{block=4096},fuse-into-owners,"
+    "owner-computes{owners=2 axis=axis},fuse-into-owners,"
     "tile-loops{loops=indices sizes=2048},parallelize-loops{loops=owners},"
     "compact-indices{loop=indices_i},vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},"
     "prefetch{what=tile loop=indices_i ahead=2 locality=2}"

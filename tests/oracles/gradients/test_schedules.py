@@ -37,14 +37,14 @@ SHARED = {
         Gather(),
         (3001,),
         (9001,),
-        "owner-computes{owners=4 axis=axis},interleave-owners{block=64},fuse-into-owners,"
+        "owner-computes{owners=4 axis=axis},fuse-into-owners,"
         "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
         "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},"
         "prefetch{what=tile loop=indices_i ahead=4 locality=2}",
     ),
     "elements packed by a table": (
         *(Gather(), (61,), (9001,)),  # so few positions that the order of each vector is seen
-        "owner-computes{owners=2 axis=axis},interleave-owners{block=16},fuse-into-owners,"
+        "owner-computes{owners=2 axis=axis},fuse-into-owners,"
         "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
         "vectorize-lists{lanes=4}",
     ),
@@ -162,14 +162,12 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
     around = [] if owners is None else ["owners"]
     clear = [["clear_axis_o" if "clear_axis" in tiles else "clear_axis"], []][draw(st.integers(0, 1))]
     parallel = (*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear)
-    block = draw(st.sampled_from([None, 1, 2])) if owners in (1, 2) else None
     rows = [None, None, steps.Prefetch("rows", counting, 3, 2), steps.Prefetch("rows", counting, 1, 5, 2)]
     return Schedule().put(
         tiled(tiles),
         None if piece is None else steps.InterchangeLoops((*around, "inner_o", "indices", "inner_i")),
         steps.ParallelizeLoops(parallel) if parallel else None,
         None if owners is None else steps.OwnerComputes(owners),
-        None if block is None else steps.InterleaveOwners(block),
         steps.FuseIntoOwners() if draw(st.sampled_from([True, False, True])) and owners is not None else None,
         steps.CompactIndices("indices_i") if is_listed else None,
         draw(st.sampled_from([steps.SpecializeInner(row * width_bytes), None])),
@@ -217,12 +215,10 @@ def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> S
 def draw_element_schedule(draw) -> Schedule:
     """Return a legal schedule of owners that list single elements."""
     lanes, factor, ahead = (draw(st.sampled_from([None, *values])) for values in ((2, 4, 8), (2, 3), (1, 5)))
-    block = draw(st.sampled_from([None, 1, 2, 8]))
     return Schedule().put(
         tiled({"indices": draw(st.sampled_from([3, 8, 20]))}),
         draw(st.sampled_from([steps.ParallelizeLoops(("owners",)), None])),
         steps.OwnerComputes(draw(st.sampled_from([1, 2, 4]))),
-        None if block is None else steps.InterleaveOwners(block),
         draw(st.sampled_from([steps.FuseIntoOwners(), None])),
         steps.CompactIndices("indices_i"),
         None if lanes is None else steps.VectorizeLists(lanes),

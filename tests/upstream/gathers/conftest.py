@@ -301,7 +301,7 @@ def gradient_cases() -> list[Case]:
     }
     cases += [gradient_case(f"grad-{name}", *rows, "zero", schedule=text) for name, text in shared.items()]
     listed = (
-        "owner-computes{owners=2},interleave-owners{block=2},fuse-into-owners,tile-loops{loops=indices sizes=16},"
+        "owner-computes{owners=2},fuse-into-owners,tile-loops{loops=indices sizes=16},"
         "parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-lists{lanes=8},"
         "unroll{loop=indices_i factor=2},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
     )

@@ -130,7 +130,7 @@ LEGAL: dict[str, tuple[str, str]] = {
     "a gradient": ("sums", 's.owner_computes(3)\ns.parallel("owners")\ns.vectorize("inner", 4)\ns.stream()'),
     "listed rows": (
         "sums",
-        's.owner_computes(2)\ns.interleave_owners(2)\ns.fuse_into_owners()\ns.tile("indices", 8)\n'
+        's.owner_computes(2)\ns.fuse_into_owners()\ns.tile("indices", 8)\n'
         's.parallel("owners")\n'
         's.list_indices("indices_i")\ns.vectorize("inner", 4)\ns.prefetch("indices_i", ahead=2, what="slices")',
     ),
