@@ -5,7 +5,6 @@ What an index means is `ir.semantics.resolve_index`; `lowering/proof` proves tha
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Operation, SSAValue
@@ -13,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from ...ir.dialects.gather_dialect import I64, ResolveOp
 from ...ir.errors import ScheduleError
 from ...ir.semantics import Bounds, reaches_past
-from .builder import named
+from .builder import NestBuilder
 from .queries import static_size
 
 
@@ -74,53 +73,32 @@ def size_of_clamp(op: Operation) -> SSAValue | None:
     return last.lhs
 
 
-@dataclass
-class Emitter:
-    """Inserts arithmetic on i64 and names what it makes."""
-
-    builder: Builder
-
-    def binary(
-        self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue, name: str
-    ) -> SSAValue:
-        """Insert `op left, right`."""
-        return named(self.builder, op(left, right), name)
-
-    def constant(self, value: int, name: str) -> SSAValue:
-        """Insert an i64 constant."""
-        return named(self.builder, arith.ConstantOp.from_int_and_width(value, 64), name)
-
-    def compare(self, predicate: str, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
-        """Insert a comparison."""
-        return named(self.builder, arith.CmpiOp(left, right, predicate), name)
-
-    def select(self, condition: SSAValue, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
-        """Insert a select."""
-        return named(self.builder, arith.SelectOp(condition, left, right), name)
+class BoundsBuilder(NestBuilder):
+    """Inserts arithmetic on i64 that resolves indices."""
 
     def or_zero(self, condition: SSAValue, value: SSAValue) -> SSAValue:
         """Insert a select between an element and zero."""
         if not isinstance(value.type, IntegerType):
             raise ScheduleError(f"fold-bounds: elements are {value.type}; run erase-element-type first")
-        zero = named(self.builder, arith.ConstantOp.from_int_and_width(0, value.type), "nothing")
+        zero = self.constant(0, value.type, "nothing")
         return self.select(condition, value, zero, "element")
 
     def widened(self, index: SSAValue, unsigned: bool) -> SSAValue:
         """Extend an index to i64; an unsigned one of 64 bits keeps its bits."""
         if index.type == I64:
             return index
-        return named(self.builder, (arith.ExtUIOp if unsigned else arith.ExtSIOp)(index, I64), "wide")
+        return self.named((arith.ExtUIOp if unsigned else arith.ExtSIOp)(index, I64), "wide")
 
-    def size(self, size: SSAValue) -> SSAValue:
-        """Cast a size to i64."""
-        return named(self.builder, arith.IndexCastOp(size, I64), "size")
+    def axis_size(self, size: SSAValue) -> SSAValue:
+        """Cast the size of an axis to i64."""
+        return self.cast(size, I64, "size")
 
     def wrapped(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
         """Let negative indices count from the end, once."""
         if facts.unsigned:
             return index
-        sign = self.binary(arith.ShRSIOp, index, self.constant(63, "c63"), "sign")
-        return self.binary(arith.AddiOp, index, self.binary(arith.AndIOp, size, sign, "shift"), "wrapped")
+        sign = self.compute(arith.ShRSIOp, index, self.constant(63, I64, "c63"), "sign")
+        return self.compute(arith.AddiOp, index, self.compute(arith.AndIOp, size, sign, "shift"), "wrapped")
 
     def checked(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
         """Give the position of an index that was valid when it was checked; some position of the axis of another.
@@ -130,16 +108,16 @@ class Emitter:
         if not facts.reaches_past:
             return self.wrapped(facts, index, size)
         if not facts.unsigned:
-            shifted = self.binary(arith.AddiOp, index, size, "shifted")
-            index = self.binary(arith.MinUIOp, shifted, index, "wrapped")
+            shifted = self.compute(arith.AddiOp, index, size, "shifted")
+            index = self.compute(arith.MinUIOp, shifted, index, "wrapped")
         return self.lowered(arith.MinUIOp, index, size)
 
     def outside(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
         """Say whether an index is outside the axis; [-size, size) shifted by size is [0, 2 * size)."""
         if facts.unsigned:
             return self.compare("uge", index, size, "outside")
-        shifted = self.binary(arith.AddiOp, index, size, "shifted")
-        return self.compare("uge", shifted, self.binary(arith.AddiOp, size, size, "twice"), "outside")
+        shifted = self.compute(arith.AddiOp, index, size, "shifted")
+        return self.compare("uge", shifted, self.compute(arith.AddiOp, size, size, "twice"), "outside")
 
     def always_valid(self, facts: IndexFacts, mode: Bounds, index: SSAValue, size: SSAValue) -> SSAValue:
         """Give the position in the modes in which every index has one: clip, wrap and unchecked."""
@@ -148,16 +126,20 @@ class Emitter:
         if mode is Bounds.CLIP:
             if facts.reaches_past:
                 index = self.lowered(arith.MinUIOp if facts.unsigned else arith.MinSIOp, index, size)
-            return index if facts.unsigned else self.binary(arith.MaxSIOp, index, self.constant(0, "zero"), "raised")
+            return (
+                index if facts.unsigned else self.compute(arith.MaxSIOp, index, self.constant(0, I64, "zero"), "raised")
+            )
         if facts.unsigned:
-            return self.binary(arith.RemUIOp, index, size, "wrapped")
-        remainder = self.binary(arith.RemSIOp, index, size, "remainder") if facts.reaches_past else index
+            return self.compute(arith.RemUIOp, index, size, "wrapped")
+        remainder = self.compute(arith.RemSIOp, index, size, "remainder") if facts.reaches_past else index
         return self.wrapped(facts, remainder, size)
 
     def lowered(self, minimum: type[arith.MinUIOp | arith.MinSIOp], index: SSAValue, size: SSAValue) -> SSAValue:
         """Let what is past the end of an axis be its last position."""
-        return self.binary(minimum, index, self.binary(arith.SubiOp, size, self.constant(1, "one"), "last"), "lowered")
+        return self.compute(
+            minimum, index, self.compute(arith.SubiOp, size, self.constant(1, I64, "one"), "last"), "lowered"
+        )
 
     def as_index(self, position: SSAValue) -> SSAValue:
         """Cast a position to the type of subscripts."""
-        return named(self.builder, arith.IndexCastOp(position, IndexType()), "position")
+        return self.cast(position, IndexType(), "position")

@@ -1,19 +1,124 @@
-"""Building loop nests, for the passes that make one."""
+"""Building loop nests: a builder whose operations carry the location of what they are made from, and names.
+
+xDSL's own builders and rewrites leave the location unknown.
+"""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, Signedness, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialects.gather_dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
-from .located import made_from, replace_op
 
 # Lower bound, upper bound and step of a loop.
 LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
+Made = TypeVar("Made", bound=Operation)
+
+
+class NestBuilder(Builder):
+    """Inserts at a point what is made from a source, and gives results their names."""
+
+    def __init__(self, point: InsertPoint, source: Operation):
+        super().__init__(point, operation_insertion_handler=[lambda op: _locate(source, op)])
+
+    def named(self, op: Operation, name: str | None) -> SSAValue:
+        """Insert an operation of one result."""
+        (result,) = self.insert(op).results
+        result.name_hint = name
+        return result
+
+    def index(self, value: int) -> SSAValue:
+        """Insert `arith.constant value : index`, named after its value."""
+        return self.constant(value, IndexType(), f"c{value}")
+
+    def constant(self, value: int, kind: IndexType | IntegerType | int, name: str | None) -> SSAValue:
+        """Insert a constant of a type, or of an integer type of so many bits."""
+        return self.named(arith.ConstantOp.from_int_and_width(value, kind), name)
+
+    def compute(
+        self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue | int, name: str | None
+    ) -> SSAValue:
+        """Insert an operation of two operands, of which a number is a constant index."""
+        return self.named(op(left, self._value(right)), name)
+
+    def compare(self, predicate: str, left: SSAValue, right: SSAValue | int, name: str | None) -> SSAValue:
+        """Insert a comparison of two operands, of which a number is a constant index."""
+        return self.named(arith.CmpiOp(left, self._value(right), predicate), name)
+
+    def select(self, condition: SSAValue, left: SSAValue, right: SSAValue, name: str | None) -> SSAValue:
+        """Insert a select."""
+        return self.named(arith.SelectOp(condition, left, right), name)
+
+    def cast(self, value: SSAValue, kind: Attribute, name: str | None) -> SSAValue:
+        """Insert a cast between an index and an integer."""
+        return self.named(arith.IndexCastOp(value, kind), name)
+
+    def load(self, memory: SSAValue | Operation, places: Sequence[SSAValue], name: str | None) -> SSAValue:
+        """Insert the load of an element."""
+        return self.named(memref.LoadOp.get(memory, places), name)
+
+    def size(self, source: SSAValue, dim: int, name: str) -> SSAValue:
+        """Insert the size of a memref along a dimension."""
+        return self.named(memref.DimOp(source, self.index(dim)), f"n_{name}")
+
+    def loop(
+        self,
+        name: str,
+        bounds: Sequence[SSAValue],
+        induction: str | None,
+        source: Operation | None = None,
+        **kind: bool,
+    ) -> LoopOp:
+        """Insert an empty loop without a terminator: name, (lower, upper, step) and kind; it is made from `source`."""
+        body = Block(arg_types=[IndexType()])
+        body.args[0].name_hint = induction
+        lower, upper, step = bounds
+        loop = LoopOp(name, lower, upper, step, body, **kind)
+        return self.insert(loop if source is None else made_from(source, loop))
+
+    def _value(self, value: SSAValue | int) -> SSAValue:
+        return self.index(value) if isinstance(value, int) else value
+
+
+def builder_before(op: Operation, source: Operation | None = None) -> NestBuilder:
+    """Return a builder that inserts before an operation what is made from it, or from `source`."""
+    return NestBuilder(InsertPoint.before(op), source or op)
+
+
+def builder_at_start(loop: LoopOp, source: Operation | None = None) -> NestBuilder:
+    """Return a builder that inserts at the start of a loop's body what is made from the loop, or from `source`."""
+    return NestBuilder(InsertPoint.at_start(loop.body.block), source or loop)
+
+
+def builder_at_end(loop: LoopOp, source: Operation | None = None) -> NestBuilder:
+    """Return a builder that inserts at the end of a loop's body what is made from the loop, or from `source`."""
+    return NestBuilder(InsertPoint.at_end(loop.body.block), source or loop)
+
+
+def made_from(source: Operation, made: Made) -> Made:
+    """Give an operation, and those in its regions, the location of another where it has none; return it."""
+    _locate(source, made)
+    return made
+
+
+def _locate(source: Operation, made: Operation) -> None:
+    for op in made.walk():
+        if isinstance(op.location, UnknownLoc):
+            op.location = source.location
+
+
+def replace_op(
+    op: Operation, new: Operation | Sequence[Operation], results: Sequence[SSAValue | None] | None = None
+) -> None:
+    """Do as xDSL's `Rewriter.replace_op`; what is new is made from what it replaces."""
+    for one in (new,) if isinstance(new, Operation) else new:
+        made_from(op, one)
+    Rewriter.replace_op(op, new, results)
 
 
 def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
@@ -29,32 +134,16 @@ def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
     raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
 
 
-def insert_loop(
-    builder: Builder,
-    name: str,
-    bounds: Sequence[SSAValue],
-    induction: str | None,
-    source: Operation | None = None,
-    **kind: bool,
-) -> LoopOp:
-    """Insert an empty loop of a name, (lower, upper, step) and a kind, made from `source`; it has no terminator yet."""
-    body = Block(arg_types=[IndexType()])
-    body.args[0].name_hint = induction
-    lower, upper, step = bounds
-    loop = LoopOp(name, lower, upper, step, body, **kind)
-    return builder.insert(loop if source is None else made_from(source, loop))
-
-
-def tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue) -> SSAValue:
+def tile_end(builder: NestBuilder, start: SSAValue, step: SSAValue, upper: SSAValue) -> SSAValue:
     """Insert where a tile of `step` ends that begins at `start`: at `upper` where that comes first."""
-    limit = named(builder, arith.AddiOp(start, step), "limit")
-    return named(builder, arith.MinSIOp(limit, upper), "end")
+    limit = builder.compute(arith.AddiOp, start, step, "limit")
+    return builder.compute(arith.MinSIOp, limit, upper, "end")
 
 
-def tile_bounds(builder: Builder, around: LoopOp) -> LoopBounds:
+def tile_bounds(builder: NestBuilder, around: LoopOp) -> LoopBounds:
     """Return the bounds of what one iteration of a loop over tiles runs through."""
     end = tile_end(builder, around.induction, around.step, around.upper)
-    return around.induction, end, index_constant(builder, 1)
+    return around.induction, end, builder.index(1)
 
 
 def sum_up(around: Iterable[LoopOp], count: SSAValue) -> SSAValue:
@@ -83,29 +172,5 @@ def unguard(branch: scf.IfOp) -> None:
 
 
 def kind_of(loop: LoopOp) -> dict[str, bool]:
-    """Return what `insert_loop` takes to make another loop of the kind."""
+    """Return what `NestBuilder.loop` takes to make another loop of the kind."""
     return {"sums": loop.total is not None, "parallel": loop.parallel is not None, "ordered": loop.ordered is not None}
-
-
-def named(builder: Builder, op: Operation, name: str | None) -> SSAValue:
-    """Insert an operation of one result, and give the result a name."""
-    (result,) = builder.insert(op).results
-    result.name_hint = name
-    return result
-
-
-def compute(
-    builder: Builder, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue | int, name: str
-) -> SSAValue:
-    """Insert an operation of two operands, of which a number is a constant index, and give the result a name."""
-    return named(builder, op(left, index_constant(builder, right) if isinstance(right, int) else right), name)
-
-
-def index_constant(builder: Builder, value: int) -> SSAValue:
-    """Insert `arith.constant value : index`, named after its value."""
-    return named(builder, arith.ConstantOp.from_int_and_width(value, IndexType()), f"c{value}")
-
-
-def size_of(builder: Builder, source: SSAValue, dim: int, name: str) -> SSAValue:
-    """Insert the size of a memref along a dimension."""
-    return named(builder, memref.DimOp(source, index_constant(builder, dim)), f"n_{name}")

@@ -1,7 +1,7 @@
 """Indices that are constants: resolved while compiling."""
 
 import numpy as np
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp
 from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
@@ -13,8 +13,7 @@ from ...ir.modules.operator_module import constant_tensor
 from ...ir.positions import NOWHERE
 from ...ir.positions import resolve as resolve_indices
 from ...ir.reference import resolve as resolve_index
-from .builder import named
-from .located import builder_before, replace_op
+from .builder import builder_before, replace_op
 from .queries import static_size
 
 
@@ -66,8 +65,8 @@ def _install(holder: memref.GlobalOp, get_global: memref.GetGlobalOp, positions:
 
 def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
     builder = builder_before(resolve)
-    index = named(builder, memref.LoadOp.get(load.memref, load.indices), "index")
-    position = named(builder, arith.IndexCastOp(index, IndexType()), "position")
+    index = builder.load(load.memref, load.indices, "index")
+    position = builder.cast(index, IndexType(), "position")
     for use in list(resolve.valid.uses):
         masked = use.operation
         assert isinstance(masked, MaskedLoadOp)

@@ -1,12 +1,10 @@
 """Splitting a loop into one that takes several iterations at a time and a remainder loop."""
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from ...ir.dialects.gather_dialect import LoopOp
-from .builder import index_constant, insert_loop, kind_of, named
-from .located import builder_before
+from .builder import NestBuilder, builder_before, kind_of
 from .queries import static_size, static_trips
 
 
@@ -21,8 +19,8 @@ def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
     trips = static_trips(loop)
     has_remainder = trips is None or trips % count != 0
     end = whole_end(builder, loop.lower, loop.upper, count) if has_remainder else loop.upper
-    bounds = loop.lower, end, index_constant(builder, count)
-    made = insert_loop(builder, loop.label, bounds, loop.induction.name_hint)
+    bounds = loop.lower, end, builder.index(count)
+    made = builder.loop(loop.label, bounds, loop.induction.name_hint)
     if has_remainder:
         loop.label = loop.label.remainder
         loop.operands[0] = end
@@ -36,8 +34,8 @@ def split_off_steps(loop: LoopOp, count: int) -> LoopOp:
     """
     builder = builder_before(loop)
     end = whole_end(builder, loop.lower, loop.upper, count)
-    bounds = loop.lower, end, index_constant(builder, count)
-    made = insert_loop(builder, loop.label, bounds, loop.induction.name_hint, loop, **kind_of(loop))
+    bounds = loop.lower, end, builder.index(count)
+    made = builder.loop(loop.label, bounds, loop.induction.name_hint, loop, **kind_of(loop))
     loop.label, loop.operands[0] = loop.label.remainder, end
     return made
 
@@ -51,8 +49,8 @@ def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:
     if first is None or last is None or count is None or last - first <= count:
         return None
     builder = builder_before(remainder)
-    bounds = index_constant(builder, last - count), remainder.upper, whole.step
-    return insert_loop(builder, remainder.label, bounds, remainder.induction.name_hint)
+    bounds = builder.index(last - count), remainder.upper, whole.step
+    return builder.loop(remainder.label, bounds, remainder.induction.name_hint)
 
 
 def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[LoopOp, LoopOp] | None:
@@ -74,34 +72,30 @@ def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[
     behind = -(-(most - first) // count) * count if most else count
     if behind > least:
         return None
-    builder, none, size, step = (
-        builder_before(loop),
-        loop.lower,
-        loop.upper,
-        index_constant(builder_before(loop), count),
-    )
-    start = named(builder, arith.SubiOp(size, index_constant(builder, behind)), "last")
-    end = index_constant(builder, first) if most else start
-    whole = insert_loop(builder, loop.label, (none, end, step), loop.induction.name_hint)
-    rest = insert_loop(builder, loop.label.remainder, (start, size, step), loop.induction.name_hint)
+    builder, none, size = builder_before(loop), loop.lower, loop.upper
+    step = builder.index(count)
+    start = builder.compute(arith.SubiOp, size, behind, "last")
+    end = builder.index(first) if most else start
+    whole = builder.loop(loop.label, (none, end, step), loop.induction.name_hint)
+    rest = builder.loop(loop.label.remainder, (start, size, step), loop.induction.name_hint)
     return whole, rest
 
 
-def induction_of_copy(builder: Builder, loop: LoopOp, copy: int) -> SSAValue:
+def induction_of_copy(builder: NestBuilder, loop: LoopOp, copy: int) -> SSAValue:
     """Insert the induction value of the copy of a body that is `copy` iterations ahead in a loop of several."""
     if copy == 0:
         return loop.induction
-    ahead = arith.AddiOp(loop.induction, index_constant(builder, copy))
-    return named(builder, ahead, f"{loop.induction.name_hint}_{copy}")
+    ahead = arith.AddiOp(loop.induction, builder.index(copy))
+    return builder.named(ahead, f"{loop.induction.name_hint}_{copy}")
 
 
-def whole_end(builder: Builder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:
+def whole_end(builder: NestBuilder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:
     """Insert the largest end up to `upper` that whole steps of `count` from `lower` reach."""
     first, last = static_size(lower), static_size(upper)
     if first is not None and last is not None:
-        return index_constant(builder, last - (last - first) % count)
+        return builder.index(last - (last - first) % count)
     trips = upper
     if static_size(lower) != 0:
-        trips = named(builder, arith.SubiOp(upper, lower), "trips")
-    rest = named(builder, arith.RemUIOp(trips, index_constant(builder, count)), "rest")
-    return named(builder, arith.SubiOp(upper, rest), "whole")
+        trips = builder.compute(arith.SubiOp, upper, lower, "trips")
+    rest = builder.compute(arith.RemUIOp, trips, count, "rest")
+    return builder.compute(arith.SubiOp, upper, rest, "whole")

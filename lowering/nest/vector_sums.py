@@ -4,7 +4,6 @@ Between its load and where it is added, an element of a reduction may be widened
 added to it.
 """
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
@@ -15,8 +14,7 @@ from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import SIToFPOp, UIToFPOp
 from ...ir.errors import ScheduleError
 from .backward_slice import clone_slice, depends_on, slice_of
-from .builder import named
-from .located import builder_at_end, made_from
+from .builder import NestBuilder, builder_at_end, made_from
 from .queries import computes, enclosing_loops, static_size
 from .split_loop import split_off_remainder
 from .vector_checks import check_in_pieces, check_lanes, runs_along
@@ -58,7 +56,7 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
 
     type_ = VectorType(load.res.type, [lanes])
     loaded = made_from(load, vector.LoadOp(load.memref, at(list(load.indices)), type_))
-    elements = insert_steps(builder, named(builder, loaded, load.res.name_hint), steps, mapping)
+    elements = insert_steps(builder, builder.named(loaded, load.res.name_hint), steps, mapping)
     mask, first = (
         None if value is None else mapping.get(value, value) for value in (accumulate.mask, accumulate.first)
     )
@@ -96,7 +94,9 @@ def steps_from_load(element: SSAValue) -> tuple[SSAValue, list[Step]]:
     return element, steps[::-1]
 
 
-def insert_steps(builder: Builder, loaded: SSAValue, steps: list[Step], mapping: dict[SSAValue, SSAValue]) -> SSAValue:
+def insert_steps(
+    builder: NestBuilder, loaded: SSAValue, steps: list[Step], mapping: dict[SSAValue, SSAValue]
+) -> SSAValue:
     """Insert the same steps for a vector of elements, and return what is added; `mapping` has copies of factors."""
     assert isinstance(loaded.type, VectorType)
     value, shape = loaded, loaded.type.get_shape()
@@ -105,9 +105,9 @@ def insert_steps(builder: Builder, loaded: SSAValue, steps: list[Step], mapping:
         if isinstance(step, Factor):
             factor = mapping.get(step.rhs, step.rhs)
             what = "weights" if isinstance(step, arith.MulfOp) else "biases"
-            factors = named(builder, made_from(step, vector.BroadcastOp(factor, type_)), what)
+            factors = builder.named(made_from(step, vector.BroadcastOp(factor, type_)), what)
             made: Operation = type(step)(value, factors)
         else:
             made = type(step)(value, type_)  # type: ignore[arg-type]
-        value = named(builder, made_from(step, made), step.results[0].name_hint)
+        value = builder.named(made_from(step, made), step.results[0].name_hint)
     return value

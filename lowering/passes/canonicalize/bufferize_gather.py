@@ -24,7 +24,7 @@ from ....ir.dialects.attributes import BYTE_STRIDES
 from ....ir.dialects.gather_dialect import OperatorOp
 from ....ir.dialects.types import element_size_bytes, memref_type
 from ....ir.errors import InvalidGatherError, ScheduleError
-from ...nest.located import made_from, replace_op
+from ...nest.builder import made_from, replace_op
 from ...nest.queries import functions
 
 

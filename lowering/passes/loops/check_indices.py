@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
@@ -33,16 +32,15 @@ from ...nest.backward_slice import clone_slice, is_inside, slice_of
 from ...nest.bounds_arithmetic import is_clamp
 from ...nest.builder import (
     LoopBounds,
-    compute,
-    index_constant,
-    insert_loop,
-    named,
-    size_of,
+    NestBuilder,
+    builder_at_end,
+    builder_before,
+    made_from,
+    replace_op,
     sum_up,
     tile_bounds,
     unguard,
 )
-from ...nest.located import builder_at, builder_at_end, builder_before, made_from, replace_op
 from ...nest.owners import LISTING, OWNERS, operands_of
 from ...nest.queries import (
     chain,
@@ -303,8 +301,8 @@ class _Fusing:
         builder = builder_at_end(self.loop, self.check)
         if self.made and self.lines != WHOLE_ROW:
             self._prefetch_first(builder)
-        none = named(builder, arith.ConstantOp.from_int_and_width(0, 64), "none")
-        inside = named(builder, arith.CmpiOp(count, none, "eq"), "all_inside")
+        none = builder.constant(0, 64, "none")
+        inside = builder.compare("eq", count, none, "all_inside")
         builder.insert(scf.IfOp(inside, [], Region(body)))
         builder.insert(YieldOp())
         return count
@@ -319,7 +317,7 @@ class _Fusing:
         rows = None if run is None else self._rows_of_tile(builder, run)
         if run is not None and rows is not None:
             name = LoopName("indices").beside("check")
-            made.append(insert_loop(builder, name, rows, name.induction, innermost, sums=True))
+            made.append(builder.loop(name, rows, name.induction, innermost, sums=True))
             self.moved = made[0]
             builder = builder_at_end(made[0], innermost)
             index = made_from(run, memref.LoadOp.get(run.memref, [made[0].induction]))
@@ -327,7 +325,7 @@ class _Fusing:
             builder, places = self._loops_over(builder, self._dims(ops, run), run, mapping)
             index = None if run is None else made_from(run, memref.LoadOp.get(viewed(run.memref), places))
         if run is not None and index is not None:
-            mapping[run.res] = named(builder, index, run.res.name_hint)
+            mapping[run.res] = builder.named(index, run.res.name_hint)
         mapping |= clone_slice(ops, builder, mapping)
         count = mapping.get(counted, counted)
         for loop in reversed(made):
@@ -338,8 +336,8 @@ class _Fusing:
         return count
 
     def _loops_over(
-        self, builder: Builder, dims: Dims, run: memref.LoadOp | None, mapping: dict[SSAValue, SSAValue]
-    ) -> tuple[Builder, list[SSAValue]]:
+        self, builder: NestBuilder, dims: Dims, run: memref.LoadOp | None, mapping: dict[SSAValue, SSAValue]
+    ) -> tuple[NestBuilder, list[SSAValue]]:
         """Build the loops over dimensions that the loops around do not count; return all places in the innermost."""
         places: list[SSAValue] = []
         innermost = chain(self.check)[-1]
@@ -356,7 +354,7 @@ class _Fusing:
             if name in counted:
                 places.append(around_it[name].induction)
             else:
-                loop = insert_loop(builder, name.beside("check"), bounds[name], name.induction, innermost, sums=True)
+                loop = builder.loop(name.beside("check"), bounds[name], name.induction, innermost, sums=True)
                 self.made.append(loop)
                 self.moved = loop if is_reached and self.moved is None else self.moved
                 places.append(loop.induction)
@@ -364,7 +362,7 @@ class _Fusing:
             mapping |= {} if old is None else {old: places[-1]}
         return builder, places
 
-    def _rows_of_tile(self, builder: Builder, run: memref.LoadOp) -> LoopBounds | None:
+    def _rows_of_tile(self, builder: NestBuilder, run: memref.LoadOp) -> LoopBounds | None:
         """Insert the bounds, in the run of all indices, of those of a tile of rows; None where no tile has whole rows.
 
         One loop over them has no short rows, each of which LLVM would check by itself or load from all rows at once.
@@ -380,9 +378,9 @@ class _Fusing:
             return None
         first, last, one = tile_bounds(builder, tile)
         for dim, name in enumerate(view.dims[1:], 1):
-            size = size_of(builder, indices, dim, name)
-            first = compute(builder, arith.MuliOp, first, size, "first")
-            last = compute(builder, arith.MuliOp, last, size, "last")
+            size = builder.size(indices, dim, name)
+            first = builder.compute(arith.MuliOp, first, size, "first")
+            last = builder.compute(arith.MuliOp, last, size, "last")
         return first, last, one
 
     def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> Dims:
@@ -397,15 +395,15 @@ class _Fusing:
         assert view is not None
         return [(name, None) for name in view.dims]
 
-    def _whole(self, builder: Builder, name: str, run: memref.LoadOp | None) -> LoopBounds:
+    def _whole(self, builder: NestBuilder, name: str, run: memref.LoadOp | None) -> LoopBounds:
         """Return the bounds of a dimension that one iteration runs through as a whole."""
-        one = index_constant(builder, 1)
+        one = builder.index(1)
         if run is None:
             first = next(loop for loop in chain(self.check) if loop.label.dimension == name)
             return first.lower, first.upper, one
         view = view_of(indices := viewed(run.memref), self.function)
         assert view is not None
-        return index_constant(builder, 0), size_of(builder, indices, view.dims.index(name), name), one
+        return builder.index(0), builder.size(indices, view.dims.index(name), name), one
 
     def _prefetch_all(self, body: Block) -> bool:
         """Prefetch all, each step of a loop over vectors those in its place; return whether there is such a loop."""
@@ -424,7 +422,7 @@ class _Fusing:
             _prefetch_lines(builder, load.memref, places, read)
         return bool(swept)
 
-    def _prefetch_first(self, builder: Builder) -> None:
+    def _prefetch_first(self, builder: NestBuilder) -> None:
         """Prefetch the first lines of the indices behind those of this iteration, behind the loops that check."""
         load = next(op for op in self.made[-1].body.block.ops if isinstance(op, memref.LoadOp))
         memory = SSAValue.get(load.memref, type=MemRefType)
@@ -433,7 +431,7 @@ class _Fusing:
         if self.moved is None:
             places = [self._next(builder, place) for place in places]
         if any(is_inside(place, self.made[0]) for place in places):  # the component of a tuple
-            places[-1] = index_constant(builder, 0)
+            places[-1] = builder.index(0)
         elements = self.lines * LINE_BYTES // element_size_bytes(memory.type.element_type)
         _prefetch_lines(builder, memory, places, elements)
 
@@ -449,9 +447,9 @@ class _Fusing:
         around = place.owner.parent_op() if isinstance(place.owner, Block) else None
         return isinstance(around, LoopOp) and around.label.dimension == self.loop.label.dimension
 
-    def _next(self, builder: Builder, place: SSAValue) -> SSAValue:
+    def _next(self, builder: NestBuilder, place: SSAValue) -> SSAValue:
         """Return the place one iteration later."""
-        return compute(builder, arith.AddiOp, place, self.loop.step, "next") if self._is_moved(place) else place
+        return builder.compute(arith.AddiOp, place, self.loop.step, "next") if self._is_moved(place) else place
 
 
 def _accesses(function: func.FuncOp) -> list[Operation]:
@@ -482,12 +480,12 @@ def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:
     return next((op for op in ops if isinstance(op, memref.LoadOp) and op.memref is not viewed(op.memref)), None)
 
 
-def _prefetch_lines(builder: Builder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
+def _prefetch_lines(builder: NestBuilder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
     """Prefetch a number of elements from a place on, a line at a time."""
     line = LINE_BYTES // element_size_bytes(SSAValue.get(memory, type=MemRefType).type.element_type)
     builder.insert(PrefetchOp(memory, places, 3))
     for offset in range(line, count, line):
-        behind = compute(builder, arith.AddiOp, places[-1], offset, "behind")
+        behind = builder.compute(arith.AddiOp, places[-1], offset, "behind")
         builder.insert(PrefetchOp(memory, [*places[:-1], behind], 3))
 
 
@@ -524,13 +522,13 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
     if not is_run or not copied:
         raise ScheduleError("check-indices: expected one loop that checks all indices, which have no gaps")
     _check_width(function, checked[0], width)
-    memory = named(builder_before(check), memref.AllocOp.get(width, None, [DYNAMIC_INDEX], [check.upper]), "positions")
+    memory = builder_before(check).named(memref.AllocOp.get(width, None, [DYNAMIC_INDEX], [check.upper]), "positions")
     uses = [_Use(load) for load in copied]
     _keep(innermost, checked[0], uses[0], memory)
     _vectorize(innermost)
     for use in uses:
         use.read(memory)
-    builder_at(InsertPoint.after(branch), branch).insert(memref.DeallocOp.get(memory))
+    NestBuilder(InsertPoint.after(branch), branch).insert(memref.DeallocOp.get(memory))
     function.attributes[MOST_AXIS_SIZE] = IntegerAttr(1 << width.width.data, I64)
 
 
@@ -573,8 +571,8 @@ class _Use:
         """Read the position that the check has staged."""
         builder = builder_before(self.load)
         place = _place_in_run(builder, self.load)
-        narrow = named(builder, memref.LoadOp.get(memory, [place]), "narrow")
-        self.position.replace_all_uses_with(named(builder, arith.ExtUIOp(narrow, I64), "wrapped"))
+        narrow = builder.load(memory, [place], "narrow")
+        self.position.replace_all_uses_with(builder.named(arith.ExtUIOp(narrow, I64), "wrapped"))
         for op in reversed(self.ops):
             if not any(result.uses for result in op.results):
                 Rewriter.erase_op(op)
@@ -582,19 +580,19 @@ class _Use:
 
 def _keep(innermost: LoopOp, load: memref.LoadOp, use: _Use, memory: SSAValue) -> None:
     """Let the loop that checks write the position of each index, resolved as in the copy."""
-    builder = builder_at(InsertPoint.before(innermost.terminator), use.load)
+    builder = NestBuilder(InsertPoint.before(innermost.terminator), use.load)
     position: SSAValue = load.res
     if use.extension is not None:
-        position = named(builder, type(use.extension)(position, I64), "wide")
+        position = builder.named(type(use.extension)(position, I64), "wide")
     if use.size is not None:
         assert isinstance(use.size.owner, arith.IndexCastOp)
-        size = named(builder, arith.IndexCastOp(use.size.owner.input, I64), "size")
-        last = named(builder, arith.ConstantOp.from_int_and_width(63, 64), "c63")
-        sign = compute(builder, arith.ShRSIOp, position, last, "sign")
-        shift = compute(builder, arith.AndIOp, size, sign, "shift")
-        position = compute(builder, arith.AddiOp, position, shift, "wrapped")
+        size = builder.cast(use.size.owner.input, I64, "size")
+        last = builder.constant(63, 64, "c63")
+        sign = builder.compute(arith.ShRSIOp, position, last, "sign")
+        shift = builder.compute(arith.AndIOp, size, sign, "shift")
+        position = builder.compute(arith.AddiOp, position, shift, "wrapped")
     assert isinstance(memory.type, MemRefType)
-    narrow = named(builder, arith.TruncIOp(position, memory.type.element_type), "narrow")
+    narrow = builder.named(arith.TruncIOp(position, memory.type.element_type), "narrow")
     builder.insert(memref.StoreOp.get(narrow, memory, [innermost.induction]))
 
 
@@ -607,28 +605,28 @@ def _vectorize(loop: LoopOp) -> None:
     builder = builder_at_end(body, loop)
     index_bytes = element_size_bytes(load.res.type)
     for offset in range(0, LANES * index_bytes, LINE_BYTES):
-        ahead = index_constant(builder, (BYTES_AHEAD + offset) // index_bytes)
-        place = compute(builder, arith.AddiOp, body.induction, ahead, "ahead")
+        ahead = builder.index((BYTES_AHEAD + offset) // index_bytes)
+        place = builder.compute(arith.AddiOp, body.induction, ahead, "ahead")
         builder.insert(PrefetchOp(load.memref, [place if at is loop.induction else at for at in load.indices], 3))
     ops = slice_of([kept.value, count], loop)
     copies = [
         clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, lane)}) for lane in range(LANES)
     ]
     narrow, outside = (
-        named(builder, FromElementsOp([copy[value] for copy in copies]), name)
+        builder.named(FromElementsOp([copy[value] for copy in copies]), name)
         for value, name in ((kept.value, "narrow_lanes"), (count, "outside_lanes"))
     )
     builder.insert(vector.StoreOp(narrow, kept.memref, [body.induction]))
-    builder.insert(YieldOp(named(builder, sum_of_lanes(outside), "n_outside")))
+    builder.insert(YieldOp(builder.named(sum_of_lanes(outside), "n_outside")))
     assert loop.total is not None and body.total is not None
     body.total.name_hint = "n_outside"
     both = arith.AddiOp(body.total, loop.total)
     loop.total.replace_uses_with_if(
-        named(builder_at(InsertPoint.after(loop), loop), both, "n_outside"), lambda use: use.operation is not both
+        NestBuilder(InsertPoint.after(loop), loop).named(both, "n_outside"), lambda use: use.operation is not both
     )
 
 
-def _place_in_run(builder: Builder, load: memref.LoadOp) -> SSAValue:
+def _place_in_run(builder: NestBuilder, load: memref.LoadOp) -> SSAValue:
     """Insert the place of an index among all, from its subscripts.
 
     A constant in a subscript is added last: so the code generator sees which lanes lie side by side.
@@ -639,12 +637,12 @@ def _place_in_run(builder: Builder, load: memref.LoadOp) -> SSAValue:
         (0, load.indices[0])
     ]
     for dim, subscript in others:
-        place = named(builder, arith.MuliOp(place, size_of(builder, load.memref, dim, "row")), "row")
+        place = builder.compute(arith.MuliOp, place, builder.size(load.memref, dim, "row"), "row")
         terms, added = [subscript], subscript.owner
         if isinstance(added, arith.AddiOp) and static_size(added.rhs) is not None:
             terms = [added.lhs, added.rhs]
         for term in terms:
-            place = compute(builder, arith.AddiOp, place, term, "place")
+            place = builder.compute(arith.AddiOp, place, term, "place")
     return place
 
 
@@ -669,28 +667,28 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
     terminator, counted = function.body.block.last_op, check.total
     assert terminator is not None and counted is not None
     end = builder_before(terminator, check)
-    missing = compute(end, arith.SubiOp, wanted, total, "n_missing")
-    extra = compute(end, arith.SubiOp, total, wanted, "n_extra")
-    counted.replace_all_uses_with(compute(end, arith.MaxSIOp, missing, extra, "n_outside"))
+    missing = end.compute(arith.SubiOp, wanted, total, "n_missing")
+    extra = end.compute(arith.SubiOp, total, wanted, "n_extra")
+    counted.replace_all_uses_with(end.compute(arith.MaxSIOp, missing, extra, "n_outside"))
     Rewriter.erase_op(check)
     function.attributes[FRESH_OUT] = UnitAttr()
 
 
-def _size_of_axis(builder: Builder, function: func.FuncOp, positions: SSAValue) -> SSAValue:
+def _size_of_axis(builder: NestBuilder, function: func.FuncOp, positions: SSAValue) -> SSAValue:
     """Insert the size of the dimension of out that listed positions are subscripts of."""
     adding = next(op for op in function.walk() if isinstance(op, AccumulateOp))
     loads = [operands_of(place, arith.IndexCastOp)[0].owner for place in adding.subscripts]
     (dim,) = [dim for dim, load in enumerate(loads) if isinstance(load, memref.LoadOp) and load.memref is positions]
-    return named(builder, arith.IndexCastOp(size_of(builder, adding.memref, dim, "axis"), i64), "size")
+    return builder.cast(builder.size(adding.memref, dim, "axis"), i64, "size")
 
 
-def _number_of_indices(builder: Builder, indices: SSAValue, view: ViewAttr | None) -> SSAValue:
+def _number_of_indices(builder: NestBuilder, indices: SSAValue, view: ViewAttr | None) -> SSAValue:
     sizes = SSAValue.get(indices, type=MemRefType).type.get_shape()
     names = [f"indices_{dim}" for dim in range(len(sizes))] if view is None else view.dims
-    count, *others = [size_of(builder, indices, dim, name) for dim, name in enumerate(names)]
+    count, *others = [builder.size(indices, dim, name) for dim, name in enumerate(names)]
     for size in others:
-        count = compute(builder, arith.MuliOp, count, size, "n_all")
-    return named(builder, arith.IndexCastOp(count, i64), "n_all")
+        count = builder.compute(arith.MuliOp, count, size, "n_all")
+    return builder.cast(count, i64, "n_all")
 
 
 def _tile_of(listing: list[LoopOp], function: func.FuncOp) -> LoopOp:
@@ -731,8 +729,8 @@ def _narrow(position: SSAValue, owned: SSAValue, size: SSAValue) -> None:
     uses = list(owned.uses)
     one = next(use.operation for use in uses if isinstance(use.operation, arith.ExtUIOp))
     builder = builder_before(one)
-    within = named(builder, arith.CmpiOp(position, size, "ult"), "within")
-    both = compute(builder, arith.AndIOp, owned, within, "owned_within")
+    within = builder.compare("ult", position, size, "within")
+    both = builder.compute(arith.AndIOp, owned, within, "owned_within")
     for use in uses:
         use.operation.operands[use.index] = both
 

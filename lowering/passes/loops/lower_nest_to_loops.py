@@ -14,8 +14,7 @@ from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoad
 from ....ir.dialects.upstream import CmpfOp, ParallelOp, SelectOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
-from ...nest.builder import named, zero_of
-from ...nest.located import builder_before, made_from, replace_op
+from ...nest.builder import builder_before, made_from, replace_op, zero_of
 from ...nest.queries import functions, loops, why_not_shared
 
 
@@ -186,7 +185,7 @@ def _addition() -> Block:
 
 
 def _zero(loop: LoopOp) -> SSAValue:
-    return named(builder_before(loop), arith.ConstantOp.from_int_and_width(0, I64), "none")
+    return builder_before(loop).constant(0, I64, "none")
 
 
 def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:

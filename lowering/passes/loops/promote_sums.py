@@ -15,8 +15,7 @@ from ....ir.dialects.attributes import LOOP_NAMES
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import is_nontemporal
 from ....ir.loop_name import LoopName
-from ...nest.builder import index_constant, named, zero_of
-from ...nest.located import builder_before, made_from
+from ...nest.builder import builder_before, made_from, zero_of
 from ...nest.queries import computes, functions, memory_of
 from ...schedule.machine_model import STREAM_BYTES
 
@@ -128,9 +127,9 @@ def _unroll_rows(bag: scf.ForOp) -> bool:
     for loop in [op for op in bag.walk() if isinstance(op, scf.ForOp) and op is not bag]:
         outside = builder_before(bag)
         for place in _trips(loop, bag) or ():
-            number = index_constant(outside, place)
+            number = outside.index(place)
             if const_evaluate_operand(loop.lb) is None:
-                number = named(outside, arith.AddiOp(loop.lb, number), loop.body.block.args[0].name_hint)
+                number = outside.compute(arith.AddiOp, loop.lb, number, loop.body.block.args[0].name_hint)
             mapping: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: number}
             for op in loop.body.block.ops:
                 if not isinstance(op, scf.YieldOp):
@@ -241,8 +240,8 @@ def _divide(bag: scf.ForOp) -> None:
         builder, value = builder_before(store), store.vector if isinstance(store, vector.StoreOp) else store.value
         divisor = division.rhs
         if isinstance(value.type, VectorType):
-            divisor = named(builder, vector.BroadcastOp(divisor, value.type), "divisors")
-        mean = named(builder, made_from(division, arith.DivfOp(value, divisor)), "mean")
+            divisor = builder.named(vector.BroadcastOp(divisor, value.type), "divisors")
+        mean = builder.named(made_from(division, arith.DivfOp(value, divisor)), "mean")
         store.operands[0] = mean
     Rewriter.erase_op(scaling)
 
@@ -288,7 +287,7 @@ def _outside(loop: scf.ForOp, place: SSAValue) -> SSAValue:
     known = const_evaluate_operand(place)
     if known is None or not _is_inside(place, loop):
         return place
-    return index_constant(builder_before(loop), known)
+    return builder_before(loop).index(known)
 
 
 def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -317,9 +316,9 @@ def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
         result, builder = load.results[0], builder_before(load)
         kind = result.type
         element = kind.element_type if isinstance(kind, VectorType) else kind
-        value = named(builder, zero_of(PromoteSums.name, element), "nothing")
+        value = builder.named(zero_of(PromoteSums.name, element), "nothing")
         if isinstance(kind, VectorType):
-            value = named(builder, vector.BroadcastOp(value, kind), "zeros")
+            value = builder.named(vector.BroadcastOp(value, kind), "zeros")
         result.replace_all_uses_with(value)
         Rewriter.erase_op(load)
     if any(isinstance(op, Store) and is_nontemporal(op) for op in outermost[0].walk()):
@@ -352,12 +351,12 @@ def _stream_all(stores: list[vector.StoreOp]) -> None:
     builder = builder_before(last)
     kind = first.vector.type
     assert isinstance(kind, VectorType)
-    width = index_constant(builder, element_size_bytes(kind.element_type))
-    base = named(builder, memref.ExtractAlignedPointerAsIndexOp.get(first.base), "base")
-    offset = named(builder, arith.MuliOp(first.indices[-1], width), "offset")
-    address = named(builder, arith.AddiOp(base, offset), "address")
-    over = named(builder, arith.RemUIOp(address, index_constant(builder, STREAM_BYTES)), "over")
-    aligned = named(builder, arith.CmpiOp(over, index_constant(builder, 0), "eq"), "is_aligned")
+    width = builder.index(element_size_bytes(kind.element_type))
+    base = builder.named(memref.ExtractAlignedPointerAsIndexOp.get(first.base), "base")
+    offset = builder.compute(arith.MuliOp, first.indices[-1], width, "offset")
+    address = builder.compute(arith.AddiOp, base, offset, "address")
+    over = builder.compute(arith.RemUIOp, address, STREAM_BYTES, "over")
+    aligned = builder.compare("eq", over, 0, "is_aligned")
     branch = builder.insert(scf.IfOp(aligned, [], Region(Block()), Region(Block())))
     for store in stores:
         streamed = made_from(store, store.clone())

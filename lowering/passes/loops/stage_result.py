@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -13,8 +13,7 @@ from ....ir.dialects.attributes import FRESH_OUT
 from ....ir.dialects.gather_dialect import AccumulateOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
-from ...nest.builder import index_constant, insert_loop, named, size_of, tile_bounds
-from ...nest.located import builder_at, builder_at_end, builder_before
+from ...nest.builder import NestBuilder, builder_at_end, builder_before, tile_bounds
 from ...nest.queries import functions, loops, view_of
 
 # Copy so many elements at a time, 16 or 32 KB, so that threads share the copy of the smallest result.
@@ -92,9 +91,9 @@ def _stage(function: func.FuncOp) -> None:
     view = view_of(out, function)
     name = LoopName("axis" if view is None else view.dims[dim]).beside("copy")
     start = builder_before(nest[0])
-    size = size_of(start, out, dim, name.dimension)
+    size = start.size(out, dim, name.dimension)
     shape = [DYNAMIC_INDEX if place == dim else 1 for place in range(len(sizes))]
-    buffer = named(start, memref.AllocOp.get(type_.element_type, None, shape, [size]), "result")
+    buffer = start.named(memref.AllocOp.get(type_.element_type, None, shape, [size]), "result")
     for use in uses:
         use.operation.operands[use.index] = buffer
     _copy_back(function, buffer, name, size, is_parallel=any(loop.parallel is not None for loop in nest))
@@ -107,20 +106,20 @@ def _copy_back(function: func.FuncOp, buffer: SSAValue, name: LoopName, size: SS
     assert terminator is not None
     (count,) = terminator.operands
     end, body = builder_before(terminator, source), Block()
-    none = named(end, arith.ConstantOp.from_int_and_width(0, 64), "none")
-    end.insert(scf.IfOp(named(end, arith.CmpiOp(count, none, "eq"), "all_inside"), [], Region(body)))
+    none = end.constant(0, 64, "none")
+    end.insert(scf.IfOp(end.compare("eq", count, none, "all_inside"), [], Region(body)))
     end.insert(memref.DeallocOp.get(buffer))
-    inside = builder_at(InsertPoint.at_end(body), source)
-    zero = index_constant(inside, 0)
-    bounds = zero, size, index_constant(inside, COPIED_TILE)
-    tiles = insert_loop(inside, name.outer_tile, bounds, name.outer_tile.induction, source, parallel=is_parallel)
+    inside = NestBuilder(InsertPoint.at_end(body), source)
+    zero = inside.index(0)
+    bounds = zero, size, inside.index(COPIED_TILE)
+    tiles = inside.loop(name.outer_tile, bounds, name.outer_tile.induction, source, parallel=is_parallel)
     inner = builder_at_end(tiles, source)
-    loop = insert_loop(inner, name.inner_tile, tile_bounds(inner, tiles), name.induction, source)
+    loop = inner.loop(name.inner_tile, tile_bounds(inner, tiles), name.induction, source)
     inner.insert(YieldOp())
     inside.insert(scf.YieldOp())
     copy = builder_at_end(loop, source)
     sizes = SSAValue.get(out, type=MemRefType).type.get_shape()
     place = [zero if length == 1 else loop.induction for length in sizes]
-    element = named(copy, memref.LoadOp.get(buffer, place), "element")
+    element = copy.load(buffer, place, "element")
     copy.insert(memref.StoreOp.get(element, out, place))
     copy.insert(YieldOp())

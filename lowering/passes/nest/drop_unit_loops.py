@@ -8,7 +8,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp
-from ...nest.located import replace_op
+from ...nest.builder import replace_op
 from ...nest.queries import functions, loops, static_size
 
 

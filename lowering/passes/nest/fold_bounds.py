@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i64
@@ -18,10 +17,9 @@ from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import Bounds
 from ...nest.backward_slice import is_inside
-from ...nest.bounds_arithmetic import Emitter, IndexFacts
-from ...nest.builder import insert_loop, named, size_of
+from ...nest.bounds_arithmetic import BoundsBuilder, IndexFacts
+from ...nest.builder import NestBuilder, builder_at_end, made_from, replace_op
 from ...nest.constant_indices import fold_constant_indices
-from ...nest.located import builder_at, builder_at_end, builder_before, made_from, replace_op
 from ...nest.queries import enclosing_loops, functions, static_size, view_of
 from ...nest.vector_checks import in_one_run
 from ...nest.vector_sums import steps_from_load
@@ -101,14 +99,14 @@ def _is_counted(resolve: ResolveOp) -> bool:
 
 def _fold_counted(resolve: ResolveOp) -> None:
     """Replace a resolve that is counted, of which nothing is read, by whether the index is inside."""
-    facts, emit = IndexFacts.of(resolve), Emitter(builder_before(resolve))
+    facts, emit = IndexFacts.of(resolve), BoundsBuilder(InsertPoint.before(resolve), resolve)
     if resolve.bounds.data is not Bounds.ZERO or resolve.position.uses:
         raise ScheduleError("fold-bounds: indices that are counted have bounds zero, and no position is read")
-    index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
+    index, size = emit.widened(resolve.index, facts.unsigned), emit.axis_size(resolve.size)
     if facts.reaches_past:
         inside = emit.compare("ult", emit.wrapped(facts, index, size), size, "inside")
     else:
-        inside = named(emit.builder, arith.ConstantOp.from_int_and_width(1, 1), "inside")
+        inside = emit.constant(1, 1, "inside")
     resolve.valid.replace_all_uses_with(inside)
     Rewriter.erase_op(resolve)
 
@@ -186,8 +184,8 @@ class _Folding:
 
     def _position(self, resolve: ResolveOp, facts: IndexFacts, *, clamp: bool) -> tuple[SSAValue, SSAValue | None]:
         """Return the position of one component, and whether it is inside where that is still to be asked."""
-        emit, inside = Emitter(builder_before(resolve)), None
-        index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
+        emit, inside = BoundsBuilder(InsertPoint.before(resolve), resolve), None
+        index, size = emit.widened(resolve.index, facts.unsigned), emit.axis_size(resolve.size)
         if self.mode not in (Bounds.ERROR, Bounds.ZERO):
             return emit.as_index(emit.always_valid(facts, self.mode, index, size)), None
         if self.mode is Bounds.ERROR:
@@ -196,7 +194,7 @@ class _Folding:
         if facts.reaches_past:
             inside = emit.compare("ult", position, size, "inside")
             if clamp:
-                position = emit.select(inside, position, emit.constant(0, "zero"), "clamped")
+                position = emit.select(inside, position, emit.constant(0, I64, "zero"), "clamped")
         return emit.as_index(position), inside
 
     def _replace_access(self, insides: list[SSAValue], *, is_clamped: bool) -> None:
@@ -205,21 +203,21 @@ class _Folding:
         What is added to memory keeps its mask, or loses it.
         """
         access = self.access
-        emit = Emitter(builder_before(access))
+        emit = BoundsBuilder(InsertPoint.before(access), access)
         inside = insides[0] if insides else None
         for other in insides[1:]:
             assert inside is not None
-            inside = emit.binary(arith.AndIOp, inside, other, "all_inside")
+            inside = emit.compute(arith.AndIOp, inside, other, "all_inside")
         if isinstance(access, AccumulateOp):
             if (summed := _summed_load(access)) is not None:
                 _replace_load(summed, inside, is_clamped=is_clamped)
-            emit.builder.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside, access.first))
+            emit.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside, access.first))
             return Rewriter.erase_op(access)
         if inside is not None and not is_clamped:
             access.operands[len(access.operands) - 1] = inside
             return
         load = memref.LoadOp.get(access.memref, access.subscripts)
-        plain = named(emit.builder, load, "element" if inside is None else "loaded")
+        plain = emit.named(load, "element" if inside is None else "loaded")
         value = plain if inside is None else emit.or_zero(inside, plain)
         replace_op(access, (), [value])
 
@@ -243,9 +241,9 @@ class _Folding:
         if not any(facts.reaches_past for facts in self.facts):
             return
         nests = [op for op in self.function.body.block.ops if isinstance(op, LoopOp)]
-        emit = Emitter(builder_before(nests[0], self.resolves[0]))
-        outside = self._count_outside(emit.builder)
-        none_outside = emit.compare("eq", outside, emit.constant(0, "none"), "all_inside")
+        emit = NestBuilder(InsertPoint.before(nests[0]), self.resolves[0])
+        outside = self._count_outside(emit)
+        none_outside = emit.compare("eq", outside, emit.constant(0, I64, "none"), "all_inside")
         body = Block()
         conditional = made_from(self.resolves[0], scf.IfOp(none_outside, [], Region(body)))
         Rewriter.insert_op(conditional, InsertPoint.before(nests[0]))
@@ -257,7 +255,7 @@ class _Folding:
         replace_op(terminator, func.ReturnOp(outside))
         self.function.update_function_type()
 
-    def _count_outside(self, builder: Builder) -> SSAValue:
+    def _count_outside(self, builder: NestBuilder) -> SSAValue:
         """Build the nest that counts: one loop for each loop that an index depends on, or one over all indices."""
         loads = [self._index_load(resolve) for resolve in self.resolves]
         needed = {subscript for load in loads for subscript in load.indices}
@@ -268,7 +266,7 @@ class _Folding:
         made: list[LoopOp] = []
         for loop in around:
             name, bounds = loop.label.beside("check"), (loop.lower, loop.upper, loop.step)
-            made.append(insert_loop(builder, name, bounds, name.induction, loop, sums=True))
+            made.append(builder.loop(name, bounds, name.induction, loop, sums=True))
             inductions[loop.induction] = made[-1].induction
             builder = builder_at_end(made[-1])
         reads = [(load.memref, [inductions.get(place, place) for place in load.indices]) for load in loads]
@@ -290,26 +288,26 @@ class _Folding:
         operand = Operand(view.dims, view.groups, type_.get_shape(), strides_of(type_))
         return is_whole and len(sizes) == len(operand.shape) and is_one_run(operand)
 
-    def _count_in_one_run(self, builder: Builder, load: memref.LoadOp, around: list[LoopOp]) -> SSAValue:
+    def _count_in_one_run(self, builder: NestBuilder, load: memref.LoadOp, around: list[LoopOp]) -> SSAValue:
         """Build one loop that counts, over a view of the indices with one dimension."""
-        run = named(builder, in_one_run(load.memref), "index_run")
-        name, size = LoopName("indices").beside("check"), size_of(builder, run, 0, "index_run")
+        run = builder.named(in_one_run(load.memref), "index_run")
+        name, size = LoopName("indices").beside("check"), builder.size(run, 0, "index_run")
         bounds = around[0].lower, size, around[0].step
-        loop = insert_loop(builder, name, bounds, name.induction, around[-1], sums=True)
+        loop = builder.loop(name, bounds, name.induction, around[-1], sums=True)
         return _summed([loop], self._any_outside(builder_at_end(loop), [(run, [loop.induction])]))
 
-    def _any_outside(self, builder: Builder, reads: list[tuple[SSAValue, list[SSAValue]]]) -> SSAValue:
+    def _any_outside(self, builder: NestBuilder, reads: list[tuple[SSAValue, list[SSAValue]]]) -> SSAValue:
         """Emit 1 where a component, read from a place of a memref, is outside, and 0 where none is."""
         found: SSAValue | None = None
         for (memory, place), resolve, facts in zip(reads, self.resolves, self.facts, strict=True):
             if not facts.reaches_past:
                 continue
             load = self._index_load(resolve)
-            raw = named(builder, made_from(load, memref.LoadOp.get(memory, place)), load.res.name_hint)
-            emit = Emitter(builder_at(builder.insertion_point, resolve))
-            index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
+            raw = builder.named(made_from(load, memref.LoadOp.get(memory, place)), load.res.name_hint)
+            emit = BoundsBuilder(builder.insertion_point, resolve)
+            index, size = emit.widened(raw, facts.unsigned), emit.axis_size(resolve.size)
             outside = emit.outside(facts, index, size)
-            found = outside if found is None else emit.binary(arith.OrIOp, found, outside, "any_outside")
+            found = outside if found is None else emit.compute(arith.OrIOp, found, outside, "any_outside")
         assert found is not None
         return builder.insert(made_from(self.resolves[0], arith.ExtUIOp(found, I64))).result
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -41,8 +40,7 @@ from ....ir.dialects.upstream import SIToFPOp, UIToFPOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import Bounds
-from ...nest.builder import index_constant, insert_loop, named, size_of, zero_of
-from ...nest.located import builder_at_end, builder_before
+from ...nest.builder import NestBuilder, builder_at_end, builder_before, zero_of
 from ...nest.queries import gathers
 
 # The sizes of dimensions, or the induction variables of the loops over them, by name.
@@ -119,7 +117,7 @@ class LowerToNest(ModulePass):
 class _Nest:
     """The loops opened so far, with the builder that stands in the innermost, and the induction variable of each."""
 
-    builder: Builder
+    builder: NestBuilder
     zero: SSAValue
     one: SSAValue
     loops: list[LoopOp] = field(default_factory=list)
@@ -130,7 +128,7 @@ class _Nest:
         for dim, size in sizes.items():
             name = dim.beside(beside) if beside else dim
             bounds = self.zero, size, self.one
-            loop = insert_loop(self.builder, name, bounds, name.induction, ordered=name.role == ordered)
+            loop = self.builder.loop(name, bounds, name.induction, ordered=name.role == ordered)
             self.loops.append(loop)
             self.builder = builder_at_end(loop)
             inductions[dim] = loop.induction
@@ -165,15 +163,15 @@ class _Lowering:
             self.bag = self._sizes(operator.indices, self.indices, [name for name in self.indices if name == "bag"])
             self.table = self._sizes(operator.source, self.data, self.axes)
         components = operator.shapes()[1][-1] if "tuple" in self.indices else 1
-        self.components = [index_constant(self.builder, component) for component in range(components)]
-        self.zero = self.components[0] if is_bag else index_constant(self.builder, 0)
-        self.one = index_constant(self.builder, 1)
-        self.nothing = None if nothing is None else named(self.builder, nothing, "nothing")
+        self.components = [self.builder.index(component) for component in range(components)]
+        self.zero = self.components[0] if is_bag else self.builder.index(0)
+        self.one = self.builder.index(1)
+        self.nothing = None if nothing is None else self.builder.named(nothing, "nothing")
 
     def _sizes(self, array: SSAValue, dims: Sequence[LoopName], wanted: Sequence[LoopName], prefix: str = "") -> Dims:
         """Insert the sizes of some dimensions of an array; the prefix is for the names of all but axes."""
         return {
-            name: size_of(self.builder, array, dims.index(name), name if name.role == "axis" else f"{prefix}{name}")
+            name: self.builder.size(array, dims.index(name), name if name.role == "axis" else f"{prefix}{name}")
             for name in wanted
         }
 
@@ -194,7 +192,7 @@ class _Lowering:
             self._scale(nest, nest.open(self.table, beside="scale"), multiply, scale, "scaled")
         Rewriter.erase_op(self.operator)
 
-    def _nest(self, builder: Builder | None = None) -> _Nest:
+    def _nest(self, builder: NestBuilder | None = None) -> _Nest:
         return _Nest(builder or self.builder, self.zero, self.one)
 
     def _combine(self, nest: _Nest, at: Dims, first: SSAValue | None = None, factors: Sequence[SSAValue] = ()) -> None:
@@ -203,12 +201,12 @@ class _Lowering:
         positions, valid = self._resolve(nest.builder, at)
         table = [positions[name] if name in positions else at[name.loop] for name in self.data]
         if self.is_gradient:
-            element = named(nest.builder, memref.LoadOp.get(operator.source, slices), "element")
+            element = nest.builder.load(operator.source, slices, "element")
         else:
             element = nest.builder.insert(MaskedLoadOp(operator.source, table, valid)).element
             element.name_hint = "element"
         for factor, apply in zip(factors, (arith.MulfOp, arith.AddfOp), strict=False):
-            element = named(nest.builder, apply(self._widened(nest.builder, element), factor), "weighted")
+            element = nest.builder.named(apply(self._widened(nest.builder, element), factor), "weighted")
         place = table if self.is_gradient else slices
         if self.nothing is None:
             nest.builder.insert(memref.StoreOp.get(element, operator.target, place))
@@ -217,7 +215,7 @@ class _Lowering:
             nest.builder.insert(AccumulateOp(element, operator.target, place, valid, first))
         nest.close()
 
-    def _resolve(self, builder: Builder, at: Dims) -> tuple[Dims, SSAValue]:
+    def _resolve(self, builder: NestBuilder, at: Dims) -> tuple[Dims, SSAValue]:
         """Load and resolve the index, or the tuple of indices, of one iteration.
 
         Return the position along each axis, and whether it is one: whether all components are valid.
@@ -226,23 +224,23 @@ class _Lowering:
         for component, axis in zip(self.components, self.axes, strict=False):
             suffix = "" if len(self.axes) == 1 else f"_{len(valid)}"
             place = [component if name == "tuple" else at[name] for name in self.indices]
-            index = named(builder, memref.LoadOp.get(operator.indices, place), f"index{suffix}")
+            index = builder.load(operator.indices, place, f"index{suffix}")
             is_unsigned = operator.unsigned is not None
             resolve = builder.insert(ResolveOp(index, self.table[axis], operator.bounds.data, unsigned=is_unsigned))
             resolve.position.name_hint, resolve.valid.name_hint = f"position{suffix}", f"valid{suffix}"
             positions[axis] = resolve.position
             valid.append(resolve.valid)
-        return positions, reduce(lambda all_, one: named(builder, arith.AndIOp(all_, one), "valid"), valid)
+        return positions, reduce(lambda all_, one: builder.compute(arith.AndIOp, all_, one, "valid"), valid)
 
-    def _widened(self, builder: Builder, element: SSAValue) -> SSAValue:
+    def _widened(self, builder: NestBuilder, element: SSAValue) -> SSAValue:
         """Insert the conversion of an element to the type of the sums, where it has another."""
         if element.type == self.element:
             return element
         assert isinstance(self.element, Float32Type | Float64Type)
         if not isinstance(element.type, IntegerType):
-            return named(builder, arith.ExtFOp(element, self.element), "wide")
+            return builder.named(arith.ExtFOp(element, self.element), "wide")
         is_unsigned = isinstance(self.operator, WeightedOp) and self.operator.unsigned_data is not None
-        return named(builder, (UIToFPOp if is_unsigned else SIToFPOp)(element, self.element), "wide")
+        return builder.named((UIToFPOp if is_unsigned else SIToFPOp)(element, self.element), "wide")
 
     def _reduce(self, reduction: ReductionOp) -> None:
         bags = {name: size for name, size in self.slices.items() if name.role == "indices"}
@@ -254,40 +252,40 @@ class _Lowering:
         at_index = at | nest.open(self.bag, ordered="bag")
         first, factors = None, list[SSAValue]()
         if isinstance(reduction, GatherMaxOp):
-            first = named(nest.builder, arith.CmpiOp(at_index[LoopName("bag")], self.zero, "eq"), "first")
+            first = nest.builder.compare("eq", at_index[LoopName("bag")], self.zero, "first")
         if isinstance(reduction, WeightedOp):
             for component, what in zip(self.components[1:], ("weight", "bias"), strict=False):
                 place = [component if name == "tuple" else at_index[name] for name in self.indices]
-                bits = named(nest.builder, memref.LoadOp.get(reduction.indices, place), f"{what}_bits")
-                factors.append(named(nest.builder, arith.BitcastOp(bits, self.element), what))
+                bits = nest.builder.load(reduction.indices, place, f"{what}_bits")
+                factors.append(nest.builder.named(arith.BitcastOp(bits, self.element), what))
         self._combine(nest, at_index | nest.open(row), first, factors)
         if divisor is not None:
             nest = self._nest(around.builder)
             self._scale(nest, at | nest.open(row, beside="scale"), arith.DivfOp, divisor, "mean")
         around.close()
 
-    def _divisor(self, builder: Builder, at: Dims) -> SSAValue:
+    def _divisor(self, builder: NestBuilder, at: Dims) -> SSAValue:
         """Insert what the sums of a bag are divided by: the number of its valid indices, or 1 where it has none."""
         ((bag, size),) = self.bag.items()
         if self.operator.bounds.data is Bounds.ZERO:
-            loop = insert_loop(builder, bag.beside("count"), (self.zero, size, self.one), bag.induction, sums=True)
+            loop = builder.loop(bag.beside("count"), (self.zero, size, self.one), bag.induction, sums=True)
             inside = builder_at_end(loop)
             _, valid = self._resolve(inside, at | {bag: loop.induction})
-            inside.insert(YieldOp(named(inside, arith.ExtUIOp(valid, I64), "one")))
+            inside.insert(YieldOp(inside.named(arith.ExtUIOp(valid, I64), "one")))
             count = loop.total
             assert count is not None
             count.name_hint = "count"
         else:
-            count = named(builder, arith.IndexCastOp(size, I64), "count")
-        least = named(builder, arith.ConstantOp.from_int_and_width(1, I64), "one")
-        counted = named(builder, arith.MaxSIOp(count, least), "counted")
-        return named(builder, SIToFPOp(counted, self.element), "divisor")
+            count = builder.cast(size, I64, "count")
+        least = builder.constant(1, I64, "one")
+        counted = builder.compute(arith.MaxSIOp, count, least, "counted")
+        return builder.named(SIToFPOp(counted, self.element), "divisor")
 
     def _scale(self, nest: _Nest, at: Dims, kind: type[Scaling], factor: SSAValue, name: str) -> None:
         """Multiply, or divide, each element of out, in a nest of its own."""
         place = [at[name] for name in (self.data if self.is_gradient else self.out)]
-        total = named(nest.builder, memref.LoadOp.get(self.operator.target, place), "total")
-        scaled = named(nest.builder, kind(total, factor), name)
+        total = nest.builder.load(self.operator.target, place, "total")
+        scaled = nest.builder.named(kind(total, factor), name)
         nest.builder.insert(memref.StoreOp.get(scaled, self.operator.target, place))
         nest.close()
 

@@ -1,6 +1,5 @@
 """The pass `compact-indices`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IndexType, ModuleOp, f32, f64, i8, i16, i32, i64
@@ -11,8 +10,7 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
-from ...nest.builder import index_constant, insert_loop, kind_of, named
-from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, kind_of, replace_op
 from ...nest.owners import LISTING, owned_sum
 from ...nest.queries import enclosing_loops, find_loop, functions, most_iterations, static_size
 from ...schedule import steps
@@ -76,17 +74,17 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     _check_bytes(size, sum(map(_width_bytes, listed)) or PLACE_BYTES)
     buffers = builder_at_start(owners, loop)  # once for each owner, not once a tile
     kinds = [(f"{value.name_hint}s", _stored_type(value)) for value in listed] or [("places", i32)]
-    lists = [named(buffers, memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds]
-    count = named(buffers, memref.AllocaOp.get(i64, None, [1]), "count")
+    lists = [buffers.named(memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds]
+    count = buffers.named(memref.AllocaOp.get(i64, None, [1]), "count")
     builder = builder_before(loop)
-    zero, one = index_constant(builder, 0), index_constant(builder, 1)
-    none = named(builder, arith.ConstantOp.from_int_and_width(0, i64), "none")
+    zero, one = builder.index(0), builder.index(1)
+    none = builder.constant(0, i64, "none")
     builder.insert(memref.StoreOp.get(none, count, [zero]))
     _list(builder, loop, mask, listed, (lists, count, zero))
-    total = named(builder, memref.LoadOp.get(count, [zero]), "n_listed")
-    end = named(builder, arith.IndexCastOp(total, IndexType()), "listed_end")
+    total = builder.load(count, [zero], "n_listed")
+    end = builder.cast(total, IndexType(), "listed_end")
     if element is not None:
-        made = insert_loop(builder, loop.label, (zero, end, one), "k", loop, **kind_of(loop))
+        made = builder.loop(loop.label, (zero, end, one), "k", loop, **kind_of(loop))
         _add_listed(made, accumulate, dict(zip(listed, lists, strict=True)))
     else:
         body = loop.detach_region(loop.body)
@@ -99,9 +97,9 @@ def _add_listed(made: LoopOp, accumulate: AccumulateOp, lists: dict[SSAValue, SS
     builder = builder_at_end(made, accumulate)
     loaded: dict[SSAValue, SSAValue] = {}
     for value, memory in lists.items():
-        loaded[value] = named(builder, memref.LoadOp.get(memory, [made.induction]), value.name_hint)
+        loaded[value] = builder.load(memory, [made.induction], value.name_hint)
         if value.type == IndexType():
-            loaded[value] = named(builder, arith.IndexCastOp(loaded[value], IndexType()), value.name_hint)
+            loaded[value] = builder.cast(loaded[value], IndexType(), value.name_hint)
     subscripts = [loaded.get(value, value) for value in accumulate.subscripts]
     builder.insert(AccumulateOp(loaded[accumulate.element], accumulate.memref, subscripts, None))
     builder.insert(YieldOp())
@@ -114,10 +112,10 @@ def _add_from_places(made: LoopOp, loop: LoopOp, places: SSAValue) -> None:
     assert accumulate.mask is not None
     start = builder_at_start(made)
     inside = list(number.uses)
-    narrow = named(start, memref.LoadOp.get(places, [number]), "place")
-    wide = named(start, arith.ExtSIOp(narrow, i64), "wide")
-    offset = named(start, arith.IndexCastOp(wide, IndexType()), "offset")
-    place = named(start, arith.AddiOp(loop.lower, offset), number.name_hint)
+    narrow = start.load(places, [number], "place")
+    wide = start.named(arith.ExtSIOp(narrow, i64), "wide")
+    offset = start.cast(wide, IndexType(), "offset")
+    place = start.compute(arith.AddiOp, loop.lower, offset, number.name_hint)
     for use in inside:
         use.operation.operands[use.index] = place
     number.name_hint = "k"
@@ -130,7 +128,7 @@ def _add_from_places(made: LoopOp, loop: LoopOp, places: SSAValue) -> None:
 
 
 def _list(
-    builder: Builder,
+    builder: NestBuilder,
     loop: LoopOp,
     mask: SSAValue,
     listed: list[SSAValue],
@@ -144,29 +142,29 @@ def _list(
     lists, count, zero = buffers
     bounds = loop.lower, loop.upper, loop.step
     name = loop.label.beside(LISTING)
-    made = insert_loop(builder, name, bounds, loop.label.induction, loop, **kind_of(loop))
+    made = builder.loop(name, bounds, loop.label.induction, loop, **kind_of(loop))
     inner = builder_at_end(made, loop)
     mapping = clone_slice(slice_of([mask, *listed], loop), inner, {loop.induction: made.induction})
-    before = named(inner, memref.LoadOp.get(count, [zero]), "so_far")
-    next_ = named(inner, arith.IndexCastOp(before, IndexType()), "listed")
+    before = inner.load(count, [zero], "so_far")
+    next_ = inner.cast(before, IndexType(), "listed")
     values = [_storable(inner, mapping[value]) for value in listed] or [_place(inner, made.induction, loop.lower)]
     for value, memory in zip(values, lists, strict=True):
         inner.insert(memref.StoreOp.get(value, memory, [next_]))
-    owned = named(inner, arith.ExtUIOp(mapping[mask], i64), "one")
-    after = named(inner, arith.AddiOp(before, owned), "so_far")
+    owned = inner.named(arith.ExtUIOp(mapping[mask], i64), "one")
+    after = inner.compute(arith.AddiOp, before, owned, "so_far")
     inner.insert(memref.StoreOp.get(after, count, [zero]))
     inner.insert(YieldOp())
 
 
-def _place(builder: Builder, induction: SSAValue, first: SSAValue) -> SSAValue:
-    offset = named(builder, arith.SubiOp(induction, first), "offset")
-    wide = named(builder, arith.IndexCastOp(offset, i64), "wide")
-    return named(builder, arith.TruncIOp(wide, i32), "place")
+def _place(builder: NestBuilder, induction: SSAValue, first: SSAValue) -> SSAValue:
+    offset = builder.compute(arith.SubiOp, induction, first, "offset")
+    wide = builder.cast(offset, i64, "wide")
+    return builder.named(arith.TruncIOp(wide, i32), "place")
 
 
-def _storable(builder: Builder, value: SSAValue) -> SSAValue:
+def _storable(builder: NestBuilder, value: SSAValue) -> SSAValue:
     """Return a value in a type that memory has."""
-    return named(builder, arith.IndexCastOp(value, i64), value.name_hint) if value.type == IndexType() else value
+    return builder.cast(value, i64, value.name_hint) if value.type == IndexType() else value
 
 
 def _stored_type(value: SSAValue) -> Attribute:

@@ -9,8 +9,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import tile_end
-from ...nest.located import builder_before
+from ...nest.builder import builder_before, tile_end
 from ...nest.owners import owned_sum
 from ...nest.queries import functions, loops, memory_of, static_size, stores_to, written
 from ...schedule import steps

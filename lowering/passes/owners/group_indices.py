@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, ModuleOp, i64
@@ -14,8 +13,7 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ...nest.backward_slice import clone_slice, inductions_of, slice_of
-from ...nest.builder import index_constant, insert_loop, named, size_of
-from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, replace_op
 from ...nest.queries import enclosing_loops, find_loop, functions, static_size, view_of
 from ...schedule import steps
 
@@ -84,12 +82,12 @@ def _group(function: func.FuncOp, loop: LoopOp) -> None:
     view = view_of(accumulate.memref, function)
     axis = LoopName("axis") if view is None else view.dims[dim]
     builder = builder_before(loop)
-    zero, one = index_constant(builder, 0), index_constant(builder, 1)
-    size = size_of(builder, accumulate.memref, dim, "grouped")
-    n_ends = named(builder, arith.AddiOp(size, index_constant(builder, 3)), "n_ends")
+    zero, one = builder.index(0), builder.index(1)
+    size = builder.size(accumulate.memref, dim, "grouped")
+    n_ends = builder.compute(arith.AddiOp, size, 3, "n_ends")
     counts = {"ends": n_ends, "places": loop.upper, "positions": loop.upper}
     memories = [
-        named(builder, memref.AllocOp.get(i64, None, [DYNAMIC_INDEX], [count]), name) for name, count in counts.items()
+        builder.named(memref.AllocOp.get(i64, None, [DYNAMIC_INDEX], [count]), name) for name, count in counts.items()
     ]
     _sort(builder, loop, (accumulate.subscripts[dim], accumulate.mask), (axis, size, n_ends), memories)
     _clear_behind(builder, loop)
@@ -101,7 +99,7 @@ def _group(function: func.FuncOp, loop: LoopOp) -> None:
 
 
 def _sort(
-    builder: Builder,
+    builder: NestBuilder,
     loop: LoopOp,
     found: tuple[SSAValue, SSAValue | None],
     owned: tuple[LoopName, SSAValue, SSAValue],
@@ -109,9 +107,9 @@ def _sort(
 ) -> None:
     """Build the loops that sort the iterations of `loop` by the position that each finds, and whether it adds."""
     (axis, size, n_ends), (ends, places, positions) = owned, memories
-    zero, one, two = (index_constant(builder, number) for number in range(3))
-    none = named(builder, arith.ConstantOp.from_int_and_width(0, i64), "none")
-    each = named(builder, arith.ConstantOp.from_int_and_width(1, i64), "each")
+    zero, one, two = (builder.index(number) for number in range(3))
+    none = builder.constant(0, i64, "none")
+    each = builder.constant(1, i64, "each")
 
     inner, number = _loop(builder, axis.beside(EMPTYING), (zero, n_ends, one), loop)
     inner.insert(memref.StoreOp.get(none, ends, [number]))
@@ -119,27 +117,27 @@ def _sort(
 
     inner, number = _loop(builder, loop.label.beside(COUNTING), (zero, loop.upper, one), loop)
     position = _position(inner, number, loop, *found, size)
-    wide = named(inner, arith.IndexCastOp(position, i64), position.name_hint)
+    wide = inner.cast(position, i64, position.name_hint)
     inner.insert(memref.StoreOp.get(wide, positions, [number]))
-    _change(inner, ends, named(inner, arith.AddiOp(position, two), "counted"), each)
+    _change(inner, ends, inner.compute(arith.AddiOp, position, two, "counted"), each)
 
     inner, number = _loop(builder, axis.beside(ENDING), (one, n_ends, one), loop)
-    before = named(inner, arith.SubiOp(number, one), "before")
-    _change(inner, ends, number, named(inner, memref.LoadOp.get(ends, [before]), "so_far"))
+    before = inner.compute(arith.SubiOp, number, one, "before")
+    _change(inner, ends, number, inner.load(ends, [before], "so_far"))
 
     inner, number = _loop(builder, loop.label.beside(PLACING), (zero, loop.upper, one), loop)
-    stored = named(inner, memref.LoadOp.get(positions, [number]), "position")
-    position = named(inner, arith.IndexCastOp(stored, IndexType()), "position")
-    place = named(inner, arith.AddiOp(position, one), "grouped")
-    end = named(inner, memref.LoadOp.get(ends, [place]), "end")
-    free = named(inner, arith.IndexCastOp(end, IndexType()), "free")
-    wide = named(inner, arith.IndexCastOp(number, i64), "place")
+    stored = inner.load(positions, [number], "position")
+    position = inner.cast(stored, IndexType(), "position")
+    place = inner.compute(arith.AddiOp, position, one, "grouped")
+    end = inner.load(ends, [place], "end")
+    free = inner.cast(end, IndexType(), "free")
+    wide = inner.cast(number, i64, "place")
     inner.insert(memref.StoreOp.get(wide, places, [free]))
-    inner.insert(memref.StoreOp.get(named(inner, arith.AddiOp(end, each), "end"), ends, [place]))
+    inner.insert(memref.StoreOp.get(inner.compute(arith.AddiOp, end, each, "end"), ends, [place]))
     inner.insert(YieldOp())
 
 
-def _clear_behind(builder: Builder, loop: LoopOp) -> None:
+def _clear_behind(builder: NestBuilder, loop: LoopOp) -> None:
     """Move what clears out behind the sort, which takes memory."""
     assert loop.parent is not None
     for op in [op for op in loop.parent.ops if isinstance(op, LoopOp) and op.label.nest == "clear"]:
@@ -148,7 +146,7 @@ def _clear_behind(builder: Builder, loop: LoopOp) -> None:
 
 
 def _add(
-    builder: Builder,
+    builder: NestBuilder,
     loop: LoopOp,
     accumulate: AccumulateOp,
     dim: int,
@@ -158,11 +156,11 @@ def _add(
 ) -> None:
     """Build the loop over the positions, with the one over the places of each that has the body of `loop`."""
     (axis, size), (ends, places), (zero, one) = owned, memories, constants
-    rows = insert_loop(builder, axis, (zero, size, one), axis.induction, loop)
+    rows = builder.loop(axis, (zero, size, one), axis.induction, loop)
     inner = builder_at_end(rows, loop)
-    behind = named(inner, arith.AddiOp(rows.induction, one), "behind")
+    behind = inner.compute(arith.AddiOp, rows.induction, one, "behind")
     first, last = (
-        named(inner, arith.IndexCastOp(named(inner, memref.LoadOp.get(ends, [at]), name), IndexType()), name)
+        inner.cast(inner.load(ends, [at], name), IndexType(), name)
         for at, name in ((rows.induction, "begin"), (behind, "end"))
     )
     subscripts = [rows.induction if at == dim else place for at, place in enumerate(accumulate.subscripts)]
@@ -176,8 +174,8 @@ def _add(
     bag = inner.insert(LoopOp(LoopName("bag"), first, last, one, body, sums=False, parallel=False, ordered=True))
     inside = list(bag.induction.uses)
     start = builder_at_start(bag)
-    wide = named(start, memref.LoadOp.get(places, [bag.induction]), "place")
-    place = named(start, arith.IndexCastOp(wide, IndexType()), bag.induction.name_hint)
+    wide = start.load(places, [bag.induction], "place")
+    place = start.cast(wide, IndexType(), bag.induction.name_hint)
     for use in inside:
         use.operation.operands[use.index] = place
     bag.induction.name_hint = "k"
@@ -185,27 +183,27 @@ def _add(
 
 
 def _loop(
-    builder: Builder, name: LoopName, bounds: tuple[SSAValue, SSAValue, SSAValue], source: LoopOp
-) -> tuple[Builder, SSAValue]:
-    made = insert_loop(builder, name, bounds, name.induction, source, ordered=True)
+    builder: NestBuilder, name: LoopName, bounds: tuple[SSAValue, SSAValue, SSAValue], source: LoopOp
+) -> tuple[NestBuilder, SSAValue]:
+    made = builder.loop(name, bounds, name.induction, source, ordered=True)
     return builder_at_end(made, source), made.induction
 
 
 def _position(
-    inner: Builder, number: SSAValue, loop: LoopOp, position: SSAValue, valid: SSAValue | None, size: SSAValue
+    inner: NestBuilder, number: SSAValue, loop: LoopOp, position: SSAValue, valid: SSAValue | None, size: SSAValue
 ) -> SSAValue:
     """Insert the position of an index; the number of positions for one that adds nothing."""
     wanted = [position, *([] if valid is None else [valid])]
     copy = clone_slice(slice_of(wanted, loop), inner, {loop.induction: number})
     if valid is None:
         return copy[position]
-    return named(inner, arith.SelectOp(copy[valid], copy[position], size), position.name_hint)
+    return inner.select(copy[valid], copy[position], size, position.name_hint)
 
 
-def _change(inner: Builder, ends: SSAValue, place: SSAValue, more: SSAValue) -> None:
+def _change(inner: NestBuilder, ends: SSAValue, place: SSAValue, more: SSAValue) -> None:
     """Add to an element of `ends`, and end the loop."""
-    before = named(inner, memref.LoadOp.get(ends, [place]), "count")
-    after = named(inner, arith.AddiOp(before, more), "count")
+    before = inner.load(ends, [place], "count")
+    after = inner.compute(arith.AddiOp, before, more, "count")
     inner.insert(memref.StoreOp.get(after, ends, [place]))
     inner.insert(YieldOp())
 

@@ -1,6 +1,5 @@
 """The pass `owner-computes`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import ModuleOp
@@ -10,8 +9,7 @@ from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, YieldOp
 from ....ir.errors import ScheduleError, did_you_mean
-from ...nest.builder import index_constant, insert_loop, named
-from ...nest.located import builder_before
+from ...nest.builder import NestBuilder, builder_before
 from ...nest.queries import enclosing_loops, functions, stores_to, view_of
 from ...schedule import steps
 
@@ -68,9 +66,9 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
             "run it before fuse-into-owners"
         )
     before = builder_before(root)
-    size = named(before, memref.DimOp(accumulate.memref, index_constant(before, dim)), "n_owned")
+    size = before.named(memref.DimOp(accumulate.memref, before.index(dim)), "n_owned")
     part = _part(before, size, owners)
-    loop = insert_loop(before, "owners", (index_constant(before, 0), size, part), "first")
+    loop = before.loop("owners", (before.index(0), size, part), "first")
     root.detach()
     loop.body.block.add_ops([root, YieldOp()])
     _mask(accumulate, accumulate.subscripts[dim], loop.induction, part)
@@ -88,18 +86,18 @@ def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int
     return view.dims.index(axis)
 
 
-def _part(before: Builder, size: SSAValue, owners: int) -> SSAValue:
+def _part(before: NestBuilder, size: SSAValue, owners: int) -> SSAValue:
     """Return the positions of one owner: the size divided by their number, rounded up, and at least 1."""
-    padded = named(before, arith.AddiOp(size, index_constant(before, owners - 1)), "padded")
-    share = named(before, arith.DivUIOp(padded, index_constant(before, owners)), "share")
-    return named(before, arith.MaxSIOp(share, index_constant(before, 1)), "part")
+    padded = before.compute(arith.AddiOp, size, owners - 1, "padded")
+    share = before.compute(arith.DivUIOp, padded, owners, "share")
+    return before.compute(arith.MaxSIOp, share, 1, "part")
 
 
 def _mask(accumulate: AccumulateOp, position: SSAValue, first: SSAValue, part: SSAValue) -> None:
     builder = builder_before(accumulate)
-    offset = named(builder, arith.SubiOp(position, first), "offset")
-    owned = named(builder, arith.CmpiOp(offset, part, "ult"), "owned")
+    offset = builder.compute(arith.SubiOp, position, first, "offset")
+    owned = builder.compare("ult", offset, part, "owned")
     if accumulate.mask is not None:
-        owned = named(builder, arith.AndIOp(accumulate.mask, owned), "mine")
+        owned = builder.compute(arith.AndIOp, accumulate.mask, owned, "mine")
     builder.insert(AccumulateOp(accumulate.element, accumulate.memref, accumulate.subscripts, owned))
     Rewriter.erase_op(accumulate)

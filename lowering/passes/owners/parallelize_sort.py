@@ -1,6 +1,5 @@
 """The pass `parallelize-sort`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import ModuleOp
@@ -11,8 +10,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ...nest.backward_slice import clone_slice
-from ...nest.builder import index_constant, insert_loop, named
-from ...nest.located import builder_at_end, builder_before, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, builder_before, replace_op
 from ...nest.queries import functions, loops
 from ...schedule import steps
 from .group_indices import COUNTING, EMPTYING, ENDING, PLACING
@@ -86,14 +84,14 @@ class _Sort:
         assert isinstance(allocation, memref.AllocOp)
         (self._n_ends,) = allocation.dynamic_sizes
         builder = builder_before(allocation)
-        self._zero, self._one = index_constant(builder, 0), index_constant(builder, 1)
-        self._n_parts = index_constant(builder, self._parts)
-        all_ends = named(builder, arith.MuliOp(self._n_ends, self._n_parts), "all_ends")
-        last = index_constant(builder, self._parts - 1)
-        self._last = named(builder, arith.MuliOp(self._n_ends, last), "last_part")
+        self._zero, self._one = builder.index(0), builder.index(1)
+        self._n_parts = builder.index(self._parts)
+        all_ends = builder.compute(arith.MuliOp, self._n_ends, self._n_parts, "all_ends")
+        last = builder.index(self._parts - 1)
+        self._last = builder.compute(arith.MuliOp, self._n_ends, last, "last_part")
         size = self._count.upper
-        padded = named(builder, arith.AddiOp(size, last), "padded")
-        self._share = named(builder, arith.DivUIOp(padded, self._n_parts), "share")
+        padded = builder.compute(arith.AddiOp, size, last, "padded")
+        self._share = builder.compute(arith.DivUIOp, padded, self._n_parts, "share")
         sorted_ = {self._count, self._place, self._empty, self._end}
         uses = [use.operation for use in self._ends.uses]
         others = [op for op in uses if not any(loop.is_ancestor(op) for loop in sorted_)]
@@ -110,12 +108,12 @@ class _Sort:
         """Cut a loop over the indices into parts, which are parallel; in each, the loops before it come first."""
         builder = builder_before(loop)
         bounds = self._zero, self._n_parts, self._one
-        around = insert_loop(builder, loop.label.outer_tile, bounds, "part", loop, parallel=True)
+        around = builder.loop(loop.label.outer_tile, bounds, "part", loop, parallel=True)
         inner = builder_at_end(around, loop)
-        own = named(inner, arith.MuliOp(around.induction, self._n_ends), "own")
-        first = named(inner, arith.MuliOp(around.induction, self._share), "first")
-        behind = named(inner, arith.AddiOp(first, self._share), "behind")
-        last = named(inner, arith.MinSIOp(behind, loop.upper), "last")
+        own = inner.compute(arith.MuliOp, around.induction, self._n_ends, "own")
+        first = inner.compute(arith.MuliOp, around.induction, self._share, "first")
+        behind = inner.compute(arith.AddiOp, first, self._share, "behind")
+        last = inner.compute(arith.MinSIOp, behind, loop.upper, "last")
         for other in before:
             self._copy(inner, other, other.label, (other.lower, other.upper), own)
         self._copy(inner, loop, loop.label.inner_tile, (first, last), own)
@@ -123,10 +121,10 @@ class _Sort:
         replace_op(loop, (), [])
 
     def _copy(
-        self, builder: Builder, loop: LoopOp, name: LoopName, bounds: tuple[SSAValue, SSAValue], own: SSAValue
+        self, builder: NestBuilder, loop: LoopOp, name: LoopName, bounds: tuple[SSAValue, SSAValue], own: SSAValue
     ) -> None:
         """Copy a loop, with other bounds and a part's own ends."""
-        made = insert_loop(builder, name, (*bounds, loop.step), loop.induction.name_hint, loop, ordered=True)
+        made = builder.loop(name, (*bounds, loop.step), loop.induction.name_hint, loop, ordered=True)
         inner = builder_at_end(made, loop)
         clone_slice(list(loop.body.block.ops)[:-1], inner, {loop.induction: made.induction})
         inner.insert(YieldOp())
@@ -137,14 +135,14 @@ class _Sort:
     def _shift(self, op: memref.LoadOp | memref.StoreOp, own: SSAValue) -> None:
         """Let an access to ends be one to those of a part, which begin at `own`."""
         (place,) = op.indices
-        shifted = named(builder_before(op), arith.AddiOp(own, place), place.name_hint)
+        shifted = builder_before(op).compute(arith.AddiOp, own, place, place.name_hint)
         op.operands[list(op.operands).index(place)] = shifted
 
     def _sum_counts(self) -> None:
         loop = self._end
         builder = builder_before(loop)
         bounds = loop.lower, loop.upper, loop.step
-        made = insert_loop(builder, loop.label, bounds, loop.induction.name_hint, loop, ordered=True)
+        made = builder.loop(loop.label, bounds, loop.induction.name_hint, loop, ordered=True)
         inner = builder_at_end(made, loop)
 
         def place(part: int, of: SSAValue) -> SSAValue:
@@ -152,19 +150,19 @@ class _Sort:
                 return of
             begin = self._last
             if part != self._parts - 1:
-                begin = named(inner, arith.MuliOp(self._n_ends, index_constant(inner, part)), "part")
-            return named(inner, arith.AddiOp(begin, of), "end")
+                begin = inner.compute(arith.MuliOp, self._n_ends, part, "part")
+            return inner.compute(arith.AddiOp, begin, of, "end")
 
         def count(at: SSAValue) -> SSAValue:
-            return named(inner, memref.LoadOp.get(self._ends, [at]), "count")
+            return inner.load(self._ends, [at], "count")
 
-        before = named(inner, arith.SubiOp(made.induction, self._one), "before")
-        after = named(inner, arith.AddiOp(made.induction, self._one), "after")
+        before = inner.compute(arith.SubiOp, made.induction, self._one, "before")
+        after = inner.compute(arith.AddiOp, made.induction, self._one, "after")
         final = self._parts - 1
-        sum_ = named(inner, arith.AddiOp(count(place(final, made.induction)), count(place(final, before))), "so_far")
+        sum_ = inner.compute(arith.AddiOp, count(place(final, made.induction)), count(place(final, before)), "so_far")
         inner.insert(memref.StoreOp.get(sum_, self._ends, [made.induction]))
         for part in range(1, self._parts):
-            sum_ = named(inner, arith.AddiOp(sum_, count(place(part - 1, after))), "so_far")
+            sum_ = inner.compute(arith.AddiOp, sum_, count(place(part - 1, after)), "so_far")
             inner.insert(memref.StoreOp.get(sum_, self._ends, [place(part, made.induction)]))
         inner.insert(YieldOp())
         replace_op(loop, (), [])

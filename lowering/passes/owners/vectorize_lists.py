@@ -1,6 +1,5 @@
 """The pass `vectorize-lists`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, i64
@@ -13,9 +12,8 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, sum_of_lanes
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import named
+from ...nest.builder import NestBuilder, builder_at_end
 from ...nest.lane_packs import packed
-from ...nest.located import builder_at_end
 from ...nest.owners import LISTING
 from ...nest.queries import functions, loops
 from ...nest.split_loop import induction_of_copy, split_off_steps
@@ -83,17 +81,17 @@ def _vectorize(function: func.FuncOp, lanes: int) -> None:
         clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, lane)}) for lane in range(lanes)
     ]
     *values, mask, ones = [_lanes(builder, [copy[value] for copy in copies], value) for value in wanted]
-    so_far = named(builder, memref.LoadOp.get(counting.memref, list(counting.indices)), "so_far")
-    listed = named(builder, arith.IndexCastOp(so_far, stores[0].indices[0].type), "listed")
+    so_far = builder.load(counting.memref, list(counting.indices), "so_far")
+    listed = builder.cast(so_far, stores[0].indices[0].type, "listed")
     for store, value in zip(stores, values, strict=True):
         builder.insert(CompressStoreOp(_longer(store.memref, lanes), [listed], mask, value))
-    more = named(builder, sum_of_lanes(ones), "more")
-    after = named(builder, arith.AddiOp(so_far, more), "so_far")
+    more = builder.named(sum_of_lanes(ones), "more")
+    after = builder.compute(arith.AddiOp, so_far, more, "so_far")
     builder.insert(memref.StoreOp.get(after, counting.memref, list(counting.indices)))
     builder.insert(YieldOp())
 
 
-def _lanes(builder: Builder, values: list[SSAValue], value: SSAValue) -> SSAValue:
+def _lanes(builder: NestBuilder, values: list[SSAValue], value: SSAValue) -> SSAValue:
     """Insert the vector of a value in each lane, which the code generator can compute as a vector."""
     vector = FromElementsOp(values)
     width_bytes = 8 if value.type == i64 else element_size_bytes(value.type)
@@ -102,7 +100,7 @@ def _lanes(builder: Builder, values: list[SSAValue], value: SSAValue) -> SSAValu
             "vectorize-lists: expected a list of positions and elements, whose indices are resolved by additions and "
             "comparisons"
         )
-    return named(builder, vector, f"{value.name_hint}_lanes")
+    return builder.named(vector, f"{value.name_hint}_lanes")
 
 
 def _longer(memory: SSAValue, lanes: int) -> SSAValue:

@@ -1,6 +1,5 @@
 """The pass `hoist-indices`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i32, i64
@@ -13,8 +12,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
 from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
-from ...nest.builder import index_constant, insert_loop, named
-from ...nest.located import builder_at_end, builder_at_start, builder_before
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before
 from ...nest.queries import (
     argument_number,
     copying_store,
@@ -136,31 +134,31 @@ class _Hoisting:
     def hoist(self) -> None:
         builder = builder_before(self.root, self._resolving())
         buffers = [
-            named(builder, memref.AllocaOp.get(self.width, None, self.sizes), "positions") for _ in self.positions
+            builder.named(memref.AllocaOp.get(self.width, None, self.sizes), "positions") for _ in self.positions
         ]
         self._fill(builder, buffers)
         self._read(buffers)
 
-    def _fill(self, builder: Builder, buffers: list[SSAValue]) -> None:
+    def _fill(self, builder: NestBuilder, buffers: list[SSAValue]) -> None:
         """Build the loops that resolve, before the root."""
         mapping: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
-        one = index_constant(builder, 1)
+        one = builder.index(1)
         for loop in self.loops:
             name, bounds = loop.label.beside("resolve"), (loop.lower, loop.upper, one)
-            made.append(insert_loop(builder, name, bounds, loop.label.induction, loop))
+            made.append(builder.loop(name, bounds, loop.label.induction, loop))
             mapping[loop.induction] = made[-1].induction
             builder = builder_at_end(made[-1], self._resolving())
         mapping = clone_slice(slice_of(self._resolved(), self.root), builder, mapping)
         place = self._place(builder, mapping)
         inside = None if self.inside is None else mapping.get(self.inside, self.inside)
         for position, buffer in zip(self.positions, buffers, strict=True):
-            value = named(builder, arith.IndexCastOp(mapping[position], i64), "wide")
+            value = builder.cast(mapping[position], i64, "wide")
             if inside is not None and position is self.positions[0]:
-                outside = named(builder, arith.ConstantOp.from_int_and_width(-1, 64), "outside")
-                value = named(builder, arith.SelectOp(inside, value, outside), "marked")
+                outside = builder.constant(-1, 64, "outside")
+                value = builder.select(inside, value, outside, "marked")
             if self.width != i64:
-                value = named(builder, arith.TruncIOp(value, self.width), "narrow")
+                value = builder.named(arith.TruncIOp(value, self.width), "narrow")
             builder.insert(memref.StoreOp.get(value, buffer, place))
         for loop in made:
             loop.body.block.add_op(YieldOp())
@@ -171,10 +169,10 @@ class _Hoisting:
         assert isinstance(owner, Operation)
         return owner
 
-    def _place(self, builder: Builder, inductions: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+    def _place(self, builder: NestBuilder, inductions: dict[SSAValue, SSAValue]) -> list[SSAValue]:
         """Return the subscripts of a buffer, from the induction variables or those that replace them."""
         inner = [(inductions.get(loop.induction, loop.induction), loop.lower) for loop in self.loops]
-        return [named(builder, arith.SubiOp(*pair), "place") for pair in inner]
+        return [builder.named(arith.SubiOp(*pair), "place") for pair in inner]
 
     def _read(self, buffers: list[SSAValue]) -> None:
         """Replace the positions, and whether they are valid, by the staged ones."""
@@ -182,15 +180,15 @@ class _Hoisting:
         innermost = builder_at_start(self.loops[-1], self._resolving())
         place = self._place(innermost, {})
         for position, buffer in zip(self.positions, buffers, strict=True):
-            value = named(innermost, memref.LoadOp.get(buffer, place), "kept")
+            value = innermost.load(buffer, place, "kept")
             if self.width != i64:
-                value = named(innermost, arith.ExtSIOp(value, i64), "wide")
+                value = innermost.named(arith.ExtSIOp(value, i64), "wide")
             if self.inside is not None and position is self.positions[0]:
-                zero = named(innermost, arith.ConstantOp.from_int_and_width(0, 64), "zero")
-                inside = named(innermost, arith.CmpiOp(value, zero, "sge"), self.inside.name_hint)
+                zero = innermost.constant(0, 64, "zero")
+                inside = innermost.compare("sge", value, zero, self.inside.name_hint)
                 self.inside.replace_all_uses_with(inside)
-                value = named(innermost, arith.MaxSIOp(value, zero), "clamped")
-            result = named(innermost, arith.IndexCastOp(value, IndexType()), position.name_hint)
+                value = innermost.compute(arith.MaxSIOp, value, zero, "clamped")
+            result = innermost.cast(value, IndexType(), position.name_hint)
             position.replace_all_uses_with(result)
         for op in reversed(replaced):
             if not any(result.uses for result in op.results):

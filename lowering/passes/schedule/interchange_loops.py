@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
@@ -13,8 +12,7 @@ from xdsl.traits import is_side_effect_free
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import insert_loop, kind_of
-from ...nest.located import replace_op
+from ...nest.builder import NestBuilder, kind_of, replace_op
 from ...nest.queries import chain, find_loop, functions, sole_inner_loop, viewed, written
 from ...schedule import steps
 
@@ -89,9 +87,9 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         old = by_name[name]
         _place_ready(pending, root if block is None else block, nest, available, inside, made)
         _check_bounds(old, pending, by_name, made)
-        builder = Builder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
+        builder = NestBuilder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block), old)
         bounds = old.lower, old.upper, old.step
-        loop = insert_loop(builder, name, bounds, old.induction.name_hint, old, **kind_of(old))
+        loop = builder.loop(name, bounds, old.induction.name_hint, **kind_of(old))
         old.induction.replace_all_uses_with(loop.induction)
         available.add(loop.induction)
         made.append(loop)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
@@ -17,8 +16,7 @@ from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.bounds_arithmetic import is_clamp
-from ...nest.builder import compute, index_constant, insert_loop, named, size_of
-from ...nest.located import builder_at, builder_at_end, builder_at_start, builder_before, made_from
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, made_from
 from ...nest.owners import LISTING
 from ...nest.queries import (
     argument_number,
@@ -222,7 +220,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
         places = [copied.get(place, place) for place in _subscripts(load)]
         if mask is not None:
             _stay_near(builder, loop, load, places, copied.get(mask, mask))
-        _insert_lines(builder_at(builder.insertion_point, load), memory_of(load), places, options)
+        _insert_lines(NestBuilder(builder.insertion_point, load), memory_of(load), places, options)
 
 
 def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: Prefetch) -> None:
@@ -238,7 +236,7 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
         of_row = [place for place in subscripts if not depends_on(place, innermost)]
         mapping = _clone_for_prefetch(slice_of(of_row, loop), builder, later)
         places = [mapping.get(place, place) for place in subscripts]
-        last = compute(builder, arith.SubiOp, size_of(builder, memory, len(places) - 1, "row"), 1, "row_last")
+        last = builder.compute(arith.SubiOp, builder.size(memory, len(places) - 1, "row"), 1, "row_last")
         builder.insert(PrefetchOp(memory, [*places[:-1], last], options.locality))
         if options.separate == innermost.label:
             _prefetch_by_lines(function, innermost, load, places, options)
@@ -277,7 +275,9 @@ def _sweep(
     inside.insert(PrefetchOp(memory, [mapping.get(place, place) for place in subscripts], options.locality))
 
 
-def _in_run_of_bags(builder: Builder, loop: LoopOp, loads: list[Access], ahead: int) -> dict[SSAValue, SSAValue] | None:
+def _in_run_of_bags(
+    builder: NestBuilder, loop: LoopOp, loads: list[Access], ahead: int
+) -> dict[SSAValue, SSAValue] | None:
     """Insert the loads of the indices `ahead` places ahead in all bags, which lie in one run; None elsewhere.
 
     All bags have as many places. Where a step takes several places they need not lie in one bag.
@@ -296,18 +296,18 @@ def _in_run_of_bags(builder: Builder, loop: LoopOp, loads: list[Access], ahead: 
     mapping = dict[SSAValue, SSAValue]()
     for load in read:
         rest = range(2, len(load.indices))
-        run = named(builder, collapsed(load.memref, [[0, 1], *([dim] for dim in rest)]), "bags_run")
-        first = compute(builder, arith.MuliOp, bags.induction, loop.upper, "first")
-        later = compute(builder, arith.AddiOp, first, ahead, "first_ahead")
-        later = compute(builder, arith.AddiOp, later, loop.induction, "later")
-        last = compute(builder, arith.SubiOp, size_of(builder, run, 0, "run"), 1, "last")
-        place = compute(builder, arith.MinSIOp, later, last, "ahead")
+        run = builder.named(collapsed(load.memref, [[0, 1], *([dim] for dim in rest)]), "bags_run")
+        first = builder.compute(arith.MuliOp, bags.induction, loop.upper, "first")
+        later = builder.compute(arith.AddiOp, first, ahead, "first_ahead")
+        later = builder.compute(arith.AddiOp, later, loop.induction, "later")
+        last = builder.compute(arith.SubiOp, builder.size(run, 0, "run"), 1, "last")
+        place = builder.compute(arith.MinSIOp, later, last, "ahead")
         index = made_from(load, memref.LoadOp.get(run, [place, *load.indices[2:]]))
-        mapping[load.res] = named(builder, index, load.res.name_hint)
+        mapping[load.res] = builder.named(index, load.res.name_hint)
     return mapping
 
 
-def _of_later_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
+def _of_later_bag(builder: NestBuilder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
     """Insert the place `distance` indices ahead: in this bag, or in a later one where this one ends before.
 
     All bags have as many places, so it is some whole bags and some places ahead. Where a step takes several places,
@@ -316,34 +316,34 @@ def _of_later_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValu
     bags = loop.parent_op()
     if not isinstance(bags, LoopOp) or bags.label.role != "indices":
         return _later_iteration(builder, loop, loop.upper, distance)
-    one, ahead = index_constant(builder, 1), index_constant(builder, distance * (static_size(loop.step) or 1))
-    size = compute(builder, arith.MaxSIOp, loop.upper, one, "bag_size")
-    whole_bags = compute(builder, arith.DivUIOp, ahead, size, "whole_bags")
-    places = compute(builder, arith.RemUIOp, ahead, size, "places")
-    later = compute(builder, arith.AddiOp, loop.induction, places, "later")
-    is_next = named(builder, arith.CmpiOp(later, loop.upper, "sge"), "is_next")
-    over = compute(builder, arith.SubiOp, later, loop.upper, "over")
-    last_bag = compute(builder, arith.SubiOp, tiled_end(bags) or bags.upper, one, "last_bag")
-    later_bag = compute(builder, arith.AddiOp, bags.induction, whole_bags, "later_bag")
-    following = compute(builder, arith.AddiOp, later_bag, one, "following")
-    this_bag = compute(builder, arith.MinSIOp, later_bag, last_bag, "this_bag")
-    next_bag = compute(builder, arith.MinSIOp, following, last_bag, "next_bag")
+    one, ahead = builder.index(1), builder.index(distance * (static_size(loop.step) or 1))
+    size = builder.compute(arith.MaxSIOp, loop.upper, one, "bag_size")
+    whole_bags = builder.compute(arith.DivUIOp, ahead, size, "whole_bags")
+    places = builder.compute(arith.RemUIOp, ahead, size, "places")
+    later = builder.compute(arith.AddiOp, loop.induction, places, "later")
+    is_next = builder.compare("sge", later, loop.upper, "is_next")
+    over = builder.compute(arith.SubiOp, later, loop.upper, "over")
+    last_bag = builder.compute(arith.SubiOp, tiled_end(bags) or bags.upper, one, "last_bag")
+    later_bag = builder.compute(arith.AddiOp, bags.induction, whole_bags, "later_bag")
+    following = builder.compute(arith.AddiOp, later_bag, one, "following")
+    this_bag = builder.compute(arith.MinSIOp, later_bag, last_bag, "this_bag")
+    next_bag = builder.compute(arith.MinSIOp, following, last_bag, "next_bag")
     return {
-        loop.induction: named(builder, arith.SelectOp(is_next, over, later), "ahead"),
-        bags.induction: named(builder, arith.SelectOp(is_next, next_bag, this_bag), "bag"),
+        loop.induction: builder.select(is_next, over, later, "ahead"),
+        bags.induction: builder.select(is_next, next_bag, this_bag, "bag"),
     }
 
 
-def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
+def _stay_near(builder: NestBuilder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
     """Select position 0, whose line is cached, where nothing is added: a branch would be mispredicted too often."""
-    nowhere = index_constant(builder, 0)
+    nowhere = builder.index(0)
     for dim, place in enumerate(_subscripts(access)):
         if place in _looked_up(access, loop):
-            places[dim] = named(builder, arith.SelectOp(wanted, places[dim], nowhere), "asked")
+            places[dim] = builder.select(wanted, places[dim], nowhere, "asked")
 
 
 def _first_iteration(
-    builder: Builder,
+    builder: NestBuilder,
     loop: LoopOp,
     inside: LoopOp,
     load: Access,
@@ -431,7 +431,7 @@ def _ask_for_rows(
     memory, step = memory_of(load), static_size(counted.step) or 1
     builder = builder_at_start(inside)
     later = _later_iteration(builder, loop, tiled_end(loop) or loop.upper, options.ahead)
-    sweep = compute(builder, arith.MuliOp, counted.induction, rows.stop // step, "sweep")
+    sweep = builder.compute(arith.MuliOp, counted.induction, rows.stop // step, "sweep")
     others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
     copied = _first_iteration(builder, loop, inside, load, others, later)
     places = [copied.get(place, place) for place in _subscripts(load)]
@@ -440,7 +440,7 @@ def _ask_for_rows(
         builder.insert(made_from(load, PrefetchOp(memory, places, options.locality)))
 
 
-def _insert_lines(builder: Builder, memory: SSAValue, places: list[SSAValue], options: Prefetch) -> None:
+def _insert_lines(builder: NestBuilder, memory: SSAValue, places: list[SSAValue], options: Prefetch) -> None:
     """Insert the prefetch of lines that begin at a place and follow each other along the last dimension."""
     dim = len(places) - 1
     for line in range(options.lines):
@@ -450,14 +450,14 @@ def _insert_lines(builder: Builder, memory: SSAValue, places: list[SSAValue], op
         builder.insert(PrefetchOp(memory, at, options.locality))
 
 
-def _within(builder: Builder, memory: SSAValue, first: SSAValue, offset: int, dim: int) -> SSAValue:
+def _within(builder: NestBuilder, memory: SSAValue, first: SSAValue, offset: int, dim: int) -> SSAValue:
     """Insert the place so far behind another along a dimension; the last one, where it would lie behind that."""
-    size = size_of(builder, memory, dim, "row")
+    size = builder.size(memory, dim, "row")
     start, length = static_size(first), static_size(size)
     if start is not None and length is not None:
-        return index_constant(builder, min(start + offset, max(length - 1, 0)))
-    line = compute(builder, arith.AddiOp, first, offset, "line") if offset else first
-    return compute(builder, arith.MinSIOp, line, compute(builder, arith.SubiOp, size, 1, "row_last"), "row_line")
+        return builder.index(min(start + offset, max(length - 1, 0)))
+    line = builder.compute(arith.AddiOp, first, offset, "line") if offset else first
+    return builder.compute(arith.MinSIOp, line, builder.compute(arith.SubiOp, size, 1, "row_last"), "row_line")
 
 
 # Slices
@@ -482,7 +482,7 @@ def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> 
     if not is_whole and innermost is not loop:
         return _sweep(innermost, load, memory, subscripts, of_row, mapping, options)
     places = [mapping.get(place, place) for place in subscripts]
-    ends = [index_constant(builder, end) for end in dict.fromkeys([*range(0, row, line), row - 1]) if is_whole]
+    ends = [builder.index(end) for end in dict.fromkeys([*range(0, row, line), row - 1]) if is_whole]
     for last in ends or places[-1:]:
         builder.insert(PrefetchOp(memory, [*places[:-1], last], options.locality))
 
@@ -515,11 +515,11 @@ def _prefetch_tile(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> No
     end, loads = _listed(function, loop)
     builder = builder_at_start(loop)
     step = static_size(loop.step) or 1
-    offset = compute(builder, arith.MuliOp, loop.induction, options.ahead, "ahead")
-    first = compute(builder, arith.AddiOp, end, offset, "next")
+    offset = builder.compute(arith.MuliOp, loop.induction, options.ahead, "ahead")
+    first = builder.compute(arith.AddiOp, end, offset, "next")
     for load, dim in loads:
         for place in range(0, options.ahead * step, _line_elements(load.memref)):
-            there = compute(builder, arith.AddiOp, first, place, "next") if place else first
+            there = builder.compute(arith.AddiOp, first, place, "next") if place else first
             subscripts = [there if number == dim else value for number, value in enumerate(load.indices)]
             builder.insert(PrefetchOp(load.memref, subscripts, options.locality))
 
@@ -575,12 +575,16 @@ def _separate(function: func.FuncOp, loop: LoopOp, inserted: set[Operation]) -> 
 
 
 def _copy(
-    loop: LoopOp, builder: Builder, copied: set[Operation], around: set[Operation], mapping: dict[SSAValue, SSAValue]
+    loop: LoopOp,
+    builder: NestBuilder,
+    copied: set[Operation],
+    around: set[Operation],
+    mapping: dict[SSAValue, SSAValue],
 ) -> None:
     """Insert a loop with copies of some operations in it, and of those in the loops `around` them."""
     bounds = [mapping.get(bound, bound) for bound in (loop.lower, loop.upper, loop.step)]
     name, kind = loop.label.beside("prefetch"), {"ordered": loop.ordered is not None}
-    made = insert_loop(builder, name, bounds, loop.induction.name_hint, loop, sums=False, parallel=False, **kind)
+    made = builder.loop(name, bounds, loop.induction.name_hint, loop, sums=False, parallel=False, **kind)
     mapping[loop.induction] = made.induction
     inner = builder_at_end(made, loop)
     for op in loop.body.block.ops:
@@ -600,7 +604,7 @@ def _line_elements(memory: SSAValue) -> int:
     return max(LINE_BYTES // element_size_bytes(element), 1)
 
 
-def _later_iteration(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> dict[SSAValue, SSAValue]:
+def _later_iteration(builder: NestBuilder, loop: LoopOp, end: SSAValue, distance: int) -> dict[SSAValue, SSAValue]:
     """Insert the induction value `distance` iterations ahead, clamped to the last one before `end`, and map it.
 
     Raises:
@@ -612,13 +616,13 @@ def _later_iteration(builder: Builder, loop: LoopOp, end: SSAValue, distance: in
             f"prefetch: {distance} iterations ahead of {loop.label} are {distance * step} places, which no index "
             "holds; use a smaller distance or step"
         )
-    later = compute(builder, arith.AddiOp, loop.induction, distance * step, "later")
-    last = compute(builder, arith.SubiOp, end, step, "last")
-    return {loop.induction: compute(builder, arith.MinSIOp, later, last, "ahead")}
+    later = builder.compute(arith.AddiOp, loop.induction, distance * step, "later")
+    last = builder.compute(arith.SubiOp, end, step, "last")
+    return {loop.induction: builder.compute(arith.MinSIOp, later, last, "ahead")}
 
 
 def _clone_for_prefetch(
-    ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
+    ops: Iterable[Operation], builder: NestBuilder, values: Mapping[SSAValue, SSAValue]
 ) -> dict[SSAValue, SSAValue]:
     """Do as `clone_slice`, but leave the clamps of positions out: a prefetch may have any address."""
     mapping = dict(values)

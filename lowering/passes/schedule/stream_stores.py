@@ -1,6 +1,5 @@
 """The pass `stream-stores`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, VectorType, i64
@@ -13,8 +12,7 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp, is_nontemporal
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import index_constant, named, size_of
-from ...nest.located import builder_at_end, builder_before, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, builder_before, replace_op
 from ...nest.queries import functions, static_size, static_trips
 from ...nest.split_loop import split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
@@ -110,7 +108,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
     rows = rows_of(function, store.memref, own[0])
     body, rest = split_off_remainder(loop, lanes)
     builder = builder_at_end(body)
-    nothing = named(builder, vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes])), "nothing")
+    nothing = builder.named(vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes])), "nothing")
     places = [body.induction if dim == own[0] else place for dim, place in enumerate(store.indices)]
     builder.insert(vector.StoreOp(nothing, rows, places[: own[0] + 1]))
     builder.insert(YieldOp())
@@ -149,10 +147,10 @@ def _only_copies(loop: LoopOp, store: vector.StoreOp) -> bool:
     return isinstance(load, vector.LoadOp) and vectors == [load, store]
 
 
-def _in_parts(builder: Builder, loop: LoopOp, lanes: int, alignment_bytes: int) -> LoopOp:
+def _in_parts(builder: NestBuilder, loop: LoopOp, lanes: int, alignment_bytes: int) -> LoopOp:
     """Return a copy of a loop that only copies, which streams vectors of so many lanes."""
     copy = _streaming(loop, alignment_bytes)
-    copy.operands[2] = index_constant(builder, lanes)
+    copy.operands[2] = builder.index(lanes)
     for load in [op for op in copy.walk() if isinstance(op, vector.LoadOp)]:
         type_ = VectorType(load.result.type.element_type, [lanes])
         replace_op(load, narrow := vector.LoadOp(load.base, load.indices, type_))
@@ -160,7 +158,7 @@ def _in_parts(builder: Builder, loop: LoopOp, lanes: int, alignment_bytes: int) 
     return copy
 
 
-def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cached: list[LoopOp]) -> None:
+def _either(builder: NestBuilder, condition: SSAValue, streaming: list[LoopOp], cached: list[LoopOp]) -> None:
     """Run the streaming loops where a condition holds, and the original ones where it does not."""
     conditional = scf.IfOp(condition, [], Region(Block()), Region(Block()))
     builder.insert(conditional)
@@ -242,7 +240,7 @@ class _Streaming:
             return self._stream_between_parts()
         builder = builder_before(self.loop)
         over = self._over(builder, self._address(builder))
-        aligned = named(builder, arith.CmpiOp(over, index_constant(builder, 0), "eq"), "is_aligned")
+        aligned = builder.compare("eq", over, 0, "is_aligned")
         _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
 
     def _is_worth_whole_stores(self) -> bool:
@@ -260,10 +258,10 @@ class _Streaming:
         builder = builder_before(self.loop)
         beyond = self._over(builder, self._address(builder), self.size_bytes)
         over = self._over(builder, beyond)
-        aligned = named(builder, arith.CmpiOp(over, index_constant(builder, 0), "eq"), "is_aligned")
-        size = index_constant(builder, self.size_bytes)
-        short = named(builder, arith.SubiOp(size, beyond), "short")
-        first = self._behind(builder, named(builder, arith.RemUIOp(short, size), "short"))
+        aligned = builder.compare("eq", over, 0, "is_aligned")
+        size = builder.index(self.size_bytes)
+        short = builder.compute(arith.SubiOp, size, beyond, "short")
+        first = self._behind(builder, builder.compute(arith.RemUIOp, short, size, "short"))
         end = whole_end(builder, first, self.loop.upper, self.lanes)
         lanes = self.alignment_bytes // self.width_bytes
         head, rest = (_in_parts(builder, self.loop, lanes, self.alignment_bytes) for _ in range(2))
@@ -282,7 +280,7 @@ class _Streaming:
         over = self._over(builder, self._address(builder))
         first = _streaming(self.loop, 1)
         first.label = self.loop.label.prologue
-        end = named(builder, arith.AddiOp(first.lower, index_constant(builder, self.lanes)), "end")
+        end = builder.compute(arith.AddiOp, first.lower, self.lanes, "end")
         first.operands[1] = end
         whole = _streaming(self.loop, self.alignment_bytes)
         whole.operands[0] = self._behind(builder, self._short(builder, over))
@@ -297,9 +295,9 @@ class _Streaming:
         beyond = over = self._over(builder, self._address(builder), self.size_bytes if has_parts else 0)
         if has_parts:
             over = self._over(builder, beyond)
-        size = index_constant(builder, self.alignment_bytes)
-        short = named(builder, arith.RemUIOp(self._short(builder, over), size), "short")
-        stop = named(builder, arith.MinSIOp(self._behind(builder, short), upper), "first")
+        size = builder.index(self.alignment_bytes)
+        short = builder.compute(arith.RemUIOp, self._short(builder, over), size, "short")
+        stop = builder.compute(arith.MinSIOp, self._behind(builder, short), upper, "first")
         fits = self._fits(builder, over) if self.width_bytes > 1 else None
         if fits is not None:
             stop = builder.insert(arith.SelectOp(fits, stop, upper)).result
@@ -318,16 +316,16 @@ class _Streaming:
             self._store_whole(builder, self._whole_start(builder, lower, beyond, fits))
         _mark(self.store, self.size_bytes if has_parts else self.alignment_bytes)
 
-    def _whole_start(self, builder: Builder, lower: SSAValue, beyond: SSAValue, fits: SSAValue | None) -> SSAValue:
+    def _whole_start(self, builder: NestBuilder, lower: SSAValue, beyond: SSAValue, fits: SSAValue | None) -> SSAValue:
         """Insert the induction value of the first vector at a multiple of its size, at most the loop's end."""
-        end, size = self.loop.upper, index_constant(builder, self.size_bytes)
-        short = named(builder, arith.SubiOp(size, beyond), "short")
-        head = named(builder, arith.RemUIOp(short, size), "short")
-        head = named(builder, arith.DivUIOp(head, index_constant(builder, self.width_bytes)), "head")
-        first = named(builder, arith.MinSIOp(named(builder, arith.AddiOp(lower, head), "first"), end), "first")
-        return first if fits is None else named(builder, arith.SelectOp(fits, first, end), "first")
+        end, size = self.loop.upper, builder.index(self.size_bytes)
+        short = builder.compute(arith.SubiOp, size, beyond, "short")
+        head = builder.compute(arith.RemUIOp, short, size, "short")
+        head = builder.compute(arith.DivUIOp, head, self.width_bytes, "head")
+        first = builder.compute(arith.MinSIOp, builder.compute(arith.AddiOp, lower, head, "first"), end, "first")
+        return first if fits is None else builder.select(fits, first, end, "first")
 
-    def _store_whole(self, builder: Builder, first: SSAValue) -> None:
+    def _store_whole(self, builder: NestBuilder, first: SSAValue) -> None:
         """Let the loop store its vectors whole from one of them on, and loops beside it the others in parts."""
         lanes, loop = self.alignment_bytes // self.width_bytes, self.loop
         head, rest = (_in_parts(builder, loop, lanes, self.alignment_bytes) for _ in range(2))
@@ -338,37 +336,37 @@ class _Streaming:
         builder.insert(head)
         Rewriter.insert_op(rest, InsertPoint.after(loop))
 
-    def _short(self, builder: Builder, over: SSAValue) -> SSAValue:
+    def _short(self, builder: NestBuilder, over: SSAValue) -> SSAValue:
         """Insert the bytes, at least one, from the first element to the next multiple of the alignment."""
-        return named(builder, arith.SubiOp(index_constant(builder, self.alignment_bytes), over), "short")
+        return builder.compute(arith.SubiOp, builder.index(self.alignment_bytes), over, "short")
 
-    def _behind(self, builder: Builder, short: SSAValue) -> SSAValue:
+    def _behind(self, builder: NestBuilder, short: SSAValue) -> SSAValue:
         """Insert the induction value of the element so many bytes behind the first."""
-        head = named(builder, arith.DivUIOp(short, index_constant(builder, self.width_bytes)), "head")
-        return named(builder, arith.AddiOp(self.loop.lower, head), "first")
+        head = builder.compute(arith.DivUIOp, short, self.width_bytes, "head")
+        return builder.compute(arith.AddiOp, self.loop.lower, head, "first")
 
-    def _fits(self, builder: Builder, over: SSAValue) -> SSAValue:
+    def _fits(self, builder: NestBuilder, over: SSAValue) -> SSAValue:
         """Insert whether any element of out is aligned."""
-        beside = named(builder, arith.RemUIOp(over, index_constant(builder, self.width_bytes)), "beside")
-        return named(builder, arith.CmpiOp(beside, index_constant(builder, 0), "eq"), "fits")
+        beside = builder.compute(arith.RemUIOp, over, self.width_bytes, "beside")
+        return builder.compare("eq", beside, 0, "fits")
 
-    def _address(self, builder: Builder) -> SSAValue:
+    def _address(self, builder: NestBuilder) -> SSAValue:
         """Insert the address of the element that the loop's first iteration writes."""
         subscripts = list(self.store.indices)
         mapping: dict[SSAValue, SSAValue] = {self.loop.induction: self.loop.lower}
         mapping = clone_slice(slice_of(subscripts, self.loop), builder, mapping)
         memory = SSAValue.get(self.store.base, type=MemRefType)
         shape = memory.type.get_shape()
-        place: SSAValue = index_constant(builder, 0)
+        place: SSAValue = builder.index(0)
         for dim, subscript in enumerate(subscripts):
             row = place
             if shape[dim] != 1 and dim:
-                row = named(builder, arith.MuliOp(place, size_of(builder, memory, dim, f"out_{dim}")), "row")
-            place = named(builder, arith.AddiOp(row, mapping.get(subscript, subscript)), "place")
-        base = named(builder, memref.ExtractAlignedPointerAsIndexOp.get(memory), "base")
-        offset = named(builder, arith.MuliOp(place, index_constant(builder, self.width_bytes)), "offset")
-        return named(builder, arith.AddiOp(base, offset), "address")
+                row = builder.compute(arith.MuliOp, place, builder.size(memory, dim, f"out_{dim}"), "row")
+            place = builder.compute(arith.AddiOp, row, mapping.get(subscript, subscript), "place")
+        base = builder.named(memref.ExtractAlignedPointerAsIndexOp.get(memory), "base")
+        offset = builder.compute(arith.MuliOp, place, self.width_bytes, "offset")
+        return builder.compute(arith.AddiOp, base, offset, "address")
 
-    def _over(self, builder: Builder, address: SSAValue, size: int = 0) -> SSAValue:
+    def _over(self, builder: NestBuilder, address: SSAValue, size: int = 0) -> SSAValue:
         """Insert the bytes from the last multiple of a size to an address."""
-        return named(builder, arith.RemUIOp(address, index_constant(builder, size or self.alignment_bytes)), "over")
+        return builder.compute(arith.RemUIOp, address, size or self.alignment_bytes, "over")

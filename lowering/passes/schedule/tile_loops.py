@@ -1,6 +1,5 @@
 """The pass `tile-loops`: from the nest to the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
@@ -9,8 +8,7 @@ from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import index_constant, insert_loop, kind_of, named, tile_end
-from ...nest.located import builder_at_end, builder_before, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, builder_before, kind_of, replace_op, tile_end
 from ...nest.queries import find_loop, functions, sole_inner_loop, static_size
 from ...schedule import steps
 
@@ -85,8 +83,8 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
             f"{known}; use tail=guard"
         )
     builder, name = builder_before(loop), loop.label.outer_tile
-    step = index_constant(builder, size * every)
-    outer = insert_loop(builder, name, (loop.lower, loop.upper, step), name.induction, loop, **kind_of(loop))
+    step = builder.index(size * every)
+    outer = builder.loop(name, (loop.lower, loop.upper, step), name.induction, loop, **kind_of(loop))
     start, builder = outer.induction, builder_at_end(outer)
     divides = trips is not None and trips % size == 0
     end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
@@ -101,5 +99,5 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     replace_op(loop, (), list(outer.results))
 
 
-def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:
-    return tile_end(builder, start, step, upper) if guarded else named(builder, arith.AddiOp(start, step), "end")
+def _tile_end(builder: NestBuilder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:
+    return tile_end(builder, start, step, upper) if guarded else builder.compute(arith.AddiOp, start, step, "end")

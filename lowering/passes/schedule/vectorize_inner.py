@@ -1,6 +1,5 @@
 """The pass `vectorize-inner`: within the scheduled nest, level 3."""
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType
@@ -13,8 +12,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, slice_of
-from ...nest.builder import named
-from ...nest.located import builder_at_end, made_from
+from ...nest.builder import NestBuilder, builder_at_end, made_from
 from ...nest.queries import computes, copying_store, enclosing_loops, functions, static_size
 from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder, split_overlapping
 from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
@@ -159,7 +157,7 @@ class _Vectorizing:
         builder.insert(YieldOp())
         return row is not None
 
-    def _row(self, builder: Builder, body: LoopOp) -> SSAValue | None:
+    def _row(self, builder: NestBuilder, body: LoopOp) -> SSAValue | None:
         """Insert the load of a vector where elements lie side by side in data, too; None where they do not."""
         value, inside = self.store.value, None
         if isinstance(select := value.owner, arith.SelectOp):
@@ -172,20 +170,20 @@ class _Vectorizing:
         needed = [*load.indices, *([] if inside is None else [inside])]
         mapping = clone_slice(slice_of(needed, self.loop), builder, {self.loop.induction: body.induction})
         places = [mapping.get(place, place) for place in load.indices]
-        result = named(builder, made_from(load, vector.LoadOp(load.memref, places, self.type)), value.name_hint)
+        result = builder.named(made_from(load, vector.LoadOp(load.memref, places, self.type)), value.name_hint)
         return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
 
-    def _or_zeros(self, builder: Builder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
+    def _or_zeros(self, builder: NestBuilder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
         """Insert the mask that keeps a vector, or makes it zeros."""
-        mask = named(builder, arith.ExtSIOp(inside, self.type.element_type), "mask")  # type: ignore[arg-type]
-        masks = named(builder, vector.BroadcastOp(mask, self.type), "masks")
-        return named(builder, arith.AndIOp(loaded, masks), "element")
+        mask = builder.named(arith.ExtSIOp(inside, self.type.element_type), "mask")  # type: ignore[arg-type]
+        masks = builder.named(vector.BroadcastOp(mask, self.type), "masks")
+        return builder.compute(arith.AndIOp, loaded, masks, "element")
 
-    def _elements(self, builder: Builder, body: LoopOp) -> SSAValue:
+    def _elements(self, builder: NestBuilder, body: LoopOp) -> SSAValue:
         """Insert a copy of the loop's body for every lane, and return the vector of their elements."""
         ops: list[Operation] = slice_of([self.store.value], self.loop)
         elements: list[SSAValue] = []
         for lane in range(self.lanes):
             copied = clone_slice(ops, builder, {self.loop.induction: induction_of_copy(builder, body, lane)})
             elements.append(copied.get(self.store.value, self.store.value))
-        return named(builder, FromElementsOp(elements), "elements")
+        return builder.named(FromElementsOp(elements), "elements")
