@@ -1,7 +1,8 @@
 """Reading loop nests: which loops a function has, and which of them a loop stands in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -9,9 +10,12 @@ from xdsl.traits import is_side_effect_free
 
 from ...ir.dialects.attributes import VIEW, ViewAttr
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
-from ...ir.dialects.upstream import CompressStoreOp, PrefetchOp
+from ...ir.dialects.upstream import CompressStoreOp, PrefetchOp, SIToFPOp, UIToFPOp
 from ...ir.errors import ScheduleError, did_you_mean
-from .backward_slice import is_inside
+
+# From the element that a reduction loads to what it adds.
+Factor = arith.MulfOp | arith.AddfOp
+Step = arith.ExtFOp | SIToFPOp | UIToFPOp | Factor
 
 
 def functions(module: ModuleOp) -> list[func.FuncOp]:
@@ -212,3 +216,69 @@ def guarded_copy(function: func.FuncOp, by: str) -> tuple[LoopOp, scf.IfOp]:
         f"{by}: expected a nest that counts the indices outside, and a branch that copies where there are none, as "
         "fold-bounds makes them"
     )
+
+
+def is_inside(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is the loop's induction variable, or defined somewhere in its body."""
+    return loop.body.block.is_ancestor(value.owner)
+
+
+def slice_of(values: Iterable[SSAValue], loop: LoopOp) -> list[Operation]:
+    """Return the operations in a loop that compute the values, in an order that respects their operands."""
+    found: dict[Operation, None] = {}
+
+    def visit(value: SSAValue) -> None:
+        owner = value.owner
+        if isinstance(owner, Operation) and is_inside(value, loop) and owner not in found:
+            for operand in owner.operands:
+                visit(operand)
+            found[owner] = None
+
+    for value in values:
+        visit(value)
+    return list(found)
+
+
+def inductions_of(values: Iterable[SSAValue], loop: LoopOp) -> set[SSAValue]:
+    """Return the induction variables, of the loop and of those in it, that values are computed from."""
+    values = list(values)
+    operands = [*values, *(operand for op in slice_of(values, loop) for operand in op.operands)]
+    return {value for value in operands if isinstance(value, BlockArgument) and is_inside(value, loop)}
+
+
+def depends_on(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is computed from a loop's induction variable."""
+    return loop.induction in inductions_of([value], loop)
+
+
+def clone_slice(
+    ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
+) -> dict[SSAValue, SSAValue]:
+    """Insert copies of operations with some operands replaced, and return `values` extended by their results.
+
+    Operations whose results have values already are left out.
+    """
+    mapping = dict(values)
+    for op in ops:
+        if op.results and all(result in mapping for result in op.results):
+            continue
+        copy = builder.insert(op.clone(mapping))
+        for before, after in zip(op.results, copy.results, strict=True):
+            after.name_hint = before.name_hint
+            mapping[before] = after
+    return mapping
+
+
+def sum_of(function: func.FuncOp) -> AccumulateOp | None:
+    """Return the one `gather.accumulate` of a function, or None where there is none, or more."""
+    found = [op for op in function.walk() if isinstance(op, AccumulateOp)]
+    return found[0] if len(found) == 1 else None
+
+
+def steps_from_load(element: SSAValue) -> tuple[SSAValue, list[Step]]:
+    """Return what is loaded, and the steps from there to an element, in their order."""
+    steps: list[Step] = []
+    while isinstance(step := element.owner, Step):
+        steps.append(step)
+        element = step.operands[0]
+    return element, steps[::-1]

@@ -18,8 +18,7 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 
 from ..schedule.machine_model import PART_BYTES, STREAM_BYTES
-from .buffers import HEAP, stack
-from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
+from .intrinsics import CONVERSIONS, HEAP, make, make_load, make_store, mark, pointer, stack
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>1|8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)

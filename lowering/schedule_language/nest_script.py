@@ -18,8 +18,7 @@ from ...ir.errors import ScheduleError, did_you_mean, show
 from ...ir.loop_name import LoopName
 from ...ir.modules.context import make_context
 from ...ir.modules.pseudocode import print_loop_nest
-from ..nest.queries import chain, copying_store, enclosing_loops, functions, loops, sole_inner_loop
-from ..nest.vector_sums import sum_of
+from ..nest.queries import chain, copying_store, enclosing_loops, functions, loops, sole_inner_loop, sum_of
 from ..pipeline import run_passes, run_pipeline
 from ..registry import PASSES
 from ..schedule import steps

@@ -28,15 +28,16 @@ from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import DYNAMIC
-from ...nest.backward_slice import clone_slice, is_inside, slice_of
 from ...nest.bounds_arithmetic import is_clamp
 from ...nest.builder import (
     LoopBounds,
     NestBuilder,
     builder_at_end,
     builder_before,
+    induction_of_copy,
     made_from,
     replace_op,
+    split_off_steps,
     sum_up,
     tile_bounds,
     unguard,
@@ -44,17 +45,19 @@ from ...nest.builder import (
 from ...nest.owners import LISTING, OWNERS, operands_of
 from ...nest.queries import (
     chain,
+    clone_slice,
     enclosing_loops,
     find_loop,
     functions,
     guarded_copy,
+    is_inside,
     loops,
     memory_of,
+    slice_of,
     static_size,
     view_of,
     viewed,
 )
-from ...nest.split_loop import induction_of_copy, split_off_steps
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.steps import MAX_LINES, WHOLE_ROW
 from ...schedule.tiling import fewest_bits

@@ -15,8 +15,7 @@ from xdsl.transforms.common_subexpression_elimination import KnownOps
 from ....ir.dialects.attributes import MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp
 from ....ir.dialects.upstream import PrefetchOp
-from ...nest.backward_slice import is_inside
-from ...nest.queries import enclosing_loops, functions, most_iterations, static_size, viewed, written
+from ...nest.queries import enclosing_loops, functions, is_inside, most_iterations, static_size, viewed, written
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from ....ir.dialects.attributes import LOOP_NAMES
 from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ....ir.dialects.upstream import CmpfOp, ParallelOp, SelectOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import is_inside
 from ...nest.builder import builder_before, made_from, replace_op, zero_of
-from ...nest.queries import functions, loops, why_not_shared
+from ...nest.queries import functions, is_inside, loops, why_not_shared
 
 
 @dataclass(frozen=True)

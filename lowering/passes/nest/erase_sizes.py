@@ -14,8 +14,8 @@ from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.types import memref_type, strides_of
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
+from ...nest.builder import merged_shape
 from ...nest.queries import functions, loops, merged_dims, view_of
-from ...nest.vector_checks import merged_shape
 
 
 @dataclass(frozen=True)

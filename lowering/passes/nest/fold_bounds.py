@@ -16,13 +16,10 @@ from ....ir.dialects.types import strides_of
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import Bounds
-from ...nest.backward_slice import is_inside
 from ...nest.bounds_arithmetic import BoundsBuilder, IndexFacts
-from ...nest.builder import NestBuilder, builder_at_end, made_from, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, in_one_run, made_from, replace_op
 from ...nest.constant_indices import fold_constant_indices
-from ...nest.queries import enclosing_loops, functions, static_size, view_of
-from ...nest.vector_checks import in_one_run
-from ...nest.vector_sums import steps_from_load
+from ...nest.queries import enclosing_loops, functions, is_inside, static_size, steps_from_load, view_of
 
 Access = MaskedLoadOp | AccumulateOp
 

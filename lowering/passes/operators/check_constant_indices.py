@@ -12,7 +12,7 @@ from ....ir.dialects.attributes import BoundsAttr
 from ....ir.errors import BoundsError
 from ....ir.positions import NOWHERE, resolve
 from ....ir.semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
-from .constant_indices import AnyGather, constant_gathers, insert_constant, node_label
+from ...nest.constant_indices import AnyGather, constant_gathers, insert_constant, node_label
 
 
 @dataclass(frozen=True)

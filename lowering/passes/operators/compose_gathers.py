@@ -11,7 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ....ir.dialects.gather_dialect import GatherOp
 from ....ir.operator_spec import Gather
 from ....ir.semantics import Bounds
-from .constant_indices import constant_array, constant_gathers, insert_constant, replace_result
+from ...nest.constant_indices import constant_array, constant_gathers, insert_constant, replace_result
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ....ir.dialects.attributes import NODE
 from ....ir.dialects.gather_dialect import GatherOp
 from ....ir.operator_spec import Gather
 from ....ir.semantics import DYNAMIC, Bounds
-from .constant_indices import constant_gathers, replace_result
+from ...nest.constant_indices import constant_gathers, replace_result
 
 
 @dataclass(frozen=True)

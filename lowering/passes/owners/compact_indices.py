@@ -9,10 +9,19 @@ from xdsl.passes import ModulePass
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
 from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, kind_of, replace_op
 from ...nest.owners import LISTING, owned_sum
-from ...nest.queries import enclosing_loops, find_loop, functions, most_iterations, static_size
+from ...nest.queries import (
+    clone_slice,
+    enclosing_loops,
+    find_loop,
+    functions,
+    inductions_of,
+    is_inside,
+    most_iterations,
+    slice_of,
+    static_size,
+)
 from ...schedule import steps
 from ..schedule.hoist_indices import MOST_STAGED_BYTES
 

@@ -12,9 +12,17 @@ from xdsl.rewriter import Rewriter
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
-from ...nest.backward_slice import clone_slice, inductions_of, slice_of
 from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, replace_op
-from ...nest.queries import enclosing_loops, find_loop, functions, static_size, view_of
+from ...nest.queries import (
+    clone_slice,
+    enclosing_loops,
+    find_loop,
+    functions,
+    inductions_of,
+    slice_of,
+    static_size,
+    view_of,
+)
 from ...schedule import steps
 
 # The nests of the loops of a sort.

@@ -9,9 +9,8 @@ from xdsl.passes import ModulePass
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
-from ...nest.backward_slice import clone_slice
 from ...nest.builder import NestBuilder, builder_at_end, builder_before, replace_op
-from ...nest.queries import functions, loops
+from ...nest.queries import clone_slice, functions, loops
 from ...schedule import steps
 from .group_indices import COUNTING, EMPTYING, ENDING, PLACING
 

@@ -11,12 +11,10 @@ from ....ir.dialects.gather_dialect import YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, sum_of_lanes
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import NestBuilder, builder_at_end
+from ...nest.builder import NestBuilder, builder_at_end, induction_of_copy, split_off_steps
 from ...nest.lane_packs import packed
 from ...nest.owners import LISTING
-from ...nest.queries import functions, loops
-from ...nest.split_loop import induction_of_copy, split_off_steps
+from ...nest.queries import clone_slice, functions, loops, slice_of
 from ...schedule import steps
 
 LANES = (2, 4, 8)

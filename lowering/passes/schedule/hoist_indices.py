@@ -11,15 +11,18 @@ from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
-from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
 from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before
 from ...nest.queries import (
     argument_number,
+    clone_slice,
     copying_store,
     enclosing_loops,
     find_loop,
     functions,
+    inductions_of,
+    is_inside,
     most_iterations,
+    slice_of,
     static_size,
 )
 from ...schedule import steps

@@ -9,9 +9,8 @@ from xdsl.passes import ModulePass
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import is_inside
 from ...nest.owners import ends_within, is_owned, loop_of
-from ...nest.queries import enclosing_loops, find_loop, functions, memory_of, viewed, why_not_shared, written
+from ...nest.queries import enclosing_loops, find_loop, functions, is_inside, memory_of, viewed, why_not_shared, written
 from ...schedule import steps
 
 _Read = memref.LoadOp | vector.LoadOp

@@ -14,21 +14,23 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.bounds_arithmetic import is_clamp
-from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, made_from
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, collapsed, made_from
 from ...nest.owners import LISTING
 from ...nest.queries import (
     argument_number,
+    clone_slice,
+    depends_on,
     enclosing_loops,
     find_loop,
     functions,
+    inductions_of,
     loops,
     memory_of,
+    slice_of,
     static_size,
     tiled_end,
 )
-from ...nest.vector_checks import collapsed
 from ...schedule import steps
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.steps import WHOLE_ROW
@@ -252,9 +254,9 @@ def _prefetch_by_lines(
     made = next((loop for loop in loops(function) if loop.label == name), None)
     if made is None:
         builder = builder_before(innermost)
-        step = index_constant(builder, _line_elements(memory))
-        bounds = index_constant(builder, 0), size_of(builder, memory, len(places) - 1, "row"), step
-        made = insert_loop(builder, name, bounds, innermost.induction.name_hint, load)
+        step = builder.index(_line_elements(memory))
+        bounds = builder.index(0), builder.size(memory, len(places) - 1, "row"), step
+        made = builder.loop(name, bounds, innermost.induction.name_hint, load)
         builder_at_end(made, load).insert(YieldOp())
     builder_at_start(made, load).insert(PrefetchOp(memory, [*places[:-1], made.induction], options.locality))
 

@@ -11,11 +11,16 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp, is_nontemporal
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import NestBuilder, builder_at_end, builder_before, replace_op
-from ...nest.queries import functions, static_size, static_trips
-from ...nest.split_loop import split_off_remainder, whole_end
-from ...nest.vector_checks import rows_of
+from ...nest.builder import (
+    NestBuilder,
+    builder_at_end,
+    builder_before,
+    replace_op,
+    rows_of,
+    split_off_remainder,
+    whole_end,
+)
+from ...nest.queries import clone_slice, functions, slice_of, static_size, static_trips
 from ...schedule import steps
 from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 

@@ -7,10 +7,8 @@ from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice
-from ...nest.builder import builder_at_end
-from ...nest.queries import find_loop, functions, static_size
-from ...nest.split_loop import induction_of_copy, split_off_remainder
+from ...nest.builder import builder_at_end, induction_of_copy, split_off_remainder
+from ...nest.queries import clone_slice, find_loop, functions, static_size
 from ...schedule import steps
 
 

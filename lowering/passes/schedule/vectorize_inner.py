@@ -1,5 +1,7 @@
 """The pass `vectorize-inner`: within the scheduled nest, level 3."""
 
+from collections.abc import Collection, Sequence
+
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType
@@ -8,18 +10,39 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.attributes import ROW_SIZES
-from ....ir.dialects.gather_dialect import LoopOp, YieldOp
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
+from ....ir.dialects.types import element_size_bytes, strides_of
 from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, depends_on, slice_of
-from ...nest.builder import NestBuilder, builder_at_end, made_from
-from ...nest.queries import computes, copying_store, enclosing_loops, functions, static_size
-from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder, split_overlapping
-from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
-from ...nest.vector_sums import sum_of, vectorize_sum
+from ...nest.builder import (
+    NestBuilder,
+    builder_at_end,
+    induction_of_copy,
+    made_from,
+    overlapping_remainder,
+    rows_of,
+    split_off_remainder,
+    split_overlapping,
+)
+from ...nest.queries import (
+    Factor,
+    Step,
+    clone_slice,
+    computes,
+    copying_store,
+    depends_on,
+    enclosing_loops,
+    functions,
+    slice_of,
+    static_size,
+    steps_from_load,
+    sum_of,
+)
 from ...schedule import steps
 
-ELEMENT_BITS = (8, 16, 32, 64, 128)
+ELEMENT_BITS = (8, 16, 32, 64, 128)  # of copied elements
+SUM_BYTES = (1, 2, 4, 8)  # of added elements
+LARGEST_VECTOR_BYTES = 64
 
 
 @steps.pass_of_step
@@ -61,7 +84,7 @@ class VectorizeInner(ModulePass, steps.VectorizeInner):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if (accumulate := sum_of(function)) is not None:
-                vectorize_sum(accumulate, self.lanes)
+                _vectorize_sum(accumulate, self.lanes)
                 continue
             store = copying_store(function)
             if store is None:
@@ -84,13 +107,13 @@ class _Vectorizing:
                 "run erase-element-type first"
             )
         self.width_bytes = element.width.data // 8
-        check_lanes(lanes, self.width_bytes, [bits // 8 for bits in ELEMENT_BITS])
+        _check_lanes(lanes, self.width_bytes, [bits // 8 for bits in ELEMENT_BITS])
         self.type = VectorType(element, [lanes])
         self._check()
 
     def _check(self) -> None:
         loop = self.loop
-        check_in_pieces(loop)
+        _check_in_pieces(loop)
         if static_size(loop.step) != 1 or loop.total is not None:
             kind = "is a sum" if loop.total is not None else "takes several elements at a time already"
             raise ScheduleError(f"vectorize-inner: {loop.label} {kind}")
@@ -143,7 +166,7 @@ class _Vectorizing:
             return False
         load = self.store.value.owner
         load = load.lhs.owner if isinstance(load, arith.SelectOp) else load
-        return isinstance(load, memref.LoadOp) and runs_along(self.loop, load.memref, load.indices)
+        return isinstance(load, memref.LoadOp) and _runs_along(self.loop, load.memref, load.indices)
 
     def _fill(self, body: LoopOp, out: SSAValue) -> bool:
         """Insert the copy of a vector into an empty loop; return whether it is a part of a row."""
@@ -163,7 +186,7 @@ class _Vectorizing:
         if isinstance(select := value.owner, arith.SelectOp):
             value, inside = select.lhs, select.cond
         load = value.owner
-        if not isinstance(load, memref.LoadOp) or not runs_along(self.loop, load.memref, load.indices):
+        if not isinstance(load, memref.LoadOp) or not _runs_along(self.loop, load.memref, load.indices):
             return None
         if inside is not None and (depends_on(inside, self.loop) or self.width_bytes > 8):
             return None
@@ -187,3 +210,101 @@ class _Vectorizing:
             copied = clone_slice(ops, builder, {self.loop.induction: induction_of_copy(builder, body, lane)})
             elements.append(copied.get(self.store.value, self.store.value))
         return builder.named(FromElementsOp(elements), "elements")
+
+
+def _vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
+    """Add `lanes` elements of a row at once, and the others in a remainder loop.
+
+    Each element has a sum of its own, so the order of the contributions to it stays. Raises ScheduleError where vectors
+    do not fit, or the innermost loop does not add elements that lie side by side.
+    """
+    loop = next(enclosing_loops(accumulate), None)
+    if loop is None:
+        raise ScheduleError("vectorize-inner: the element is added outside of every loop")
+    if isinstance(accumulate.element.type, VectorType):
+        raise ScheduleError("vectorize-inner: vectors are added already")
+    _check_lanes(lanes, element_size_bytes(accumulate.element.type), SUM_BYTES)
+    load = _checked_load(accumulate, loop)
+    body, rest = split_off_remainder(loop, lanes)
+    builder = builder_at_end(body, accumulate)
+    masks = [value for value in (accumulate.mask, accumulate.first) if value is not None]
+    steps = steps_from_load(accumulate.element)[1]
+    factors = [step.rhs for step in steps if isinstance(step, Factor)]
+    ops = slice_of([*load.indices, *accumulate.subscripts, *masks, *factors], loop)
+    mapping = clone_slice(ops, builder, {loop.induction: body.induction})
+
+    def at(values: list[SSAValue]) -> list[SSAValue]:
+        return [mapping.get(value, value) for value in values]
+
+    type_ = VectorType(load.res.type, [lanes])
+    loaded = made_from(load, vector.LoadOp(load.memref, at(list(load.indices)), type_))
+    elements = _insert_steps(builder, builder.named(loaded, load.res.name_hint), steps, mapping)
+    mask, first = (
+        None if value is None else mapping.get(value, value) for value in (accumulate.mask, accumulate.first)
+    )
+    builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), mask, first))
+    builder.insert(YieldOp())
+    if not rest:
+        Rewriter.erase_op(loop)
+
+
+def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
+    """Return the load of the element that is added, which has stride 1 as the addition has."""
+    _check_in_pieces(loop)
+    plain = (AccumulateOp, YieldOp, memref.LoadOp)
+    beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
+    if static_size(loop.step) != 1 or any(op.regions or not computes(op) for op in beside):
+        raise ScheduleError(f"vectorize-inner: {loop.label} does more than add an element in steps of 1")
+    load = steps_from_load(accumulate.element)[0].owner
+    if not (
+        isinstance(load, memref.LoadOp)
+        and _runs_along(loop, load.memref, load.indices)
+        and _runs_along(loop, accumulate.memref, accumulate.subscripts)
+    ):
+        raise ScheduleError(f"vectorize-inner: iterations of {loop.label} do not add side by side")
+    if accumulate.mask is not None and depends_on(accumulate.mask, loop):
+        raise ScheduleError(f"vectorize-inner: each iteration of {loop.label} has an index of its own")
+    return load
+
+
+def _insert_steps(
+    builder: NestBuilder, loaded: SSAValue, steps: list[Step], mapping: dict[SSAValue, SSAValue]
+) -> SSAValue:
+    """Insert the same steps for a vector of elements, and return what is added; `mapping` has copies of factors."""
+    assert isinstance(loaded.type, VectorType)
+    value, shape = loaded, loaded.type.get_shape()
+    for step in steps:
+        type_ = VectorType(step.results[0].type, shape)
+        if isinstance(step, Factor):
+            factor = mapping.get(step.rhs, step.rhs)
+            what = "weights" if isinstance(step, arith.MulfOp) else "biases"
+            factors = builder.named(made_from(step, vector.BroadcastOp(factor, type_)), what)
+            made: Operation = type(step)(value, factors)
+        else:
+            made = type(step)(value, type_)  # type: ignore[arg-type]
+        value = builder.named(made_from(step, made), step.results[0].name_hint)
+    return value
+
+
+def _check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
+    """Check that so many elements of a width, one of `widths`, make a vector; raises ScheduleError."""
+    if width_bytes not in widths or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR_BYTES:
+        raise ScheduleError(
+            f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR_BYTES // width_bytes} for elements "
+            f"of {width_bytes} bytes, got {lanes}"
+        )
+
+
+def _check_in_pieces(loop: LoopOp) -> None:
+    """Check that several iterations of a loop may be taken as one; raises ScheduleError."""
+    if loop.parallel is not None or loop.ordered is not None:
+        kind = "parallel" if loop.parallel is not None else "ordered"
+        raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector would split its iterations")
+
+
+def _runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
+    """Return whether an access has stride 1 in a loop."""
+    strides = strides_of(SSAValue.get(memory, type=MemRefType).type)
+    *others, last = subscripts
+    is_packed = strides is None or strides[-1] == 1
+    return last is loop.induction and is_packed and not any(depends_on(place, loop) for place in others)

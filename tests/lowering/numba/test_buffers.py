@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 
 from gathernest.lowering.numba import vector_intrinsics
-from gathernest.lowering.numba.buffers import HUGE_PAGE_BYTES
+from gathernest.lowering.numba.intrinsics import HUGE_PAGE_BYTES
 
 
 def flags_of(address: int) -> list[str]:
