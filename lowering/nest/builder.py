@@ -17,11 +17,13 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    ModuleOp,
     Signedness,
     UnknownLoc,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriteWalker, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialects.gather_dialect import LoopOp, YieldOp
@@ -112,6 +114,12 @@ def builder_at_start(loop: LoopOp, source: Operation | None = None) -> NestBuild
 def builder_at_end(loop: LoopOp, source: Operation | None = None) -> NestBuilder:
     """Return a builder that inserts at the end of a loop's body what is made from the loop, or from `source`."""
     return NestBuilder(InsertPoint.at_end(loop.body.block), source or loop)
+
+
+def rewrite_ops(module: ModuleOp, *patterns: RewritePattern) -> None:
+    """Apply patterns once to each operation of a module, in order, but not to what they make."""
+    each = GreedyRewritePatternApplier([*patterns], dce_enabled=False)
+    PatternRewriteWalker(each, apply_recursively=False).rewrite_module(module)
 
 
 def made_from(source: Operation, made: Made) -> Made:

@@ -2,9 +2,10 @@
 
 import numpy as np
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
 from ...ir.dialects.attributes import node_name
@@ -83,14 +84,18 @@ def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
 AnyGather = GatherOp | GatherNdOp | GatherElementsOp
 
 
-def constant_gathers(module: ModuleOp) -> list[tuple[AnyGather, np.ndarray]]:
-    """Return every gather on tensors whose indices are a constant, with their values, in the order of the module."""
-    found: list[tuple[AnyGather, np.ndarray]] = []
-    for op in module.walk():
+class ConstantGatherPattern(RewritePattern):
+    """Rewrites a gather on tensors whose indices are a constant."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if isinstance(op, AnyGather) and op.results and op.unsigned is None:
             values = constant_array(op.operands[1])
-            found += [] if values is None else [(op, values)]
-    return found
+            if values is not None:
+                self.rewrite_gather(op, values, rewriter)
+
+    def rewrite_gather(self, gather: AnyGather, values: np.ndarray, rewriter: PatternRewriter) -> None:
+        """Rewrite a gather with the values of its indices."""
+        raise NotImplementedError
 
 
 def constant_array(value: SSAValue) -> np.ndarray | None:
@@ -107,18 +112,8 @@ def node_label(op: Operation) -> str:
     return op.name if name is None else f"node {name!r}"
 
 
-def insert_constant(array: np.ndarray, before: Operation) -> SSAValue:
-    """Insert a constant before an operation."""
-    op = constant_tensor(array)
-    Rewriter.insert_op(op, InsertPoint.before(before))
-    return op.results[0]
-
-
-def replace_result(op: Operation, value: SSAValue) -> None:
-    """Put a value of the same type in the place of an operation's result, and erase the operation."""
-    (result,) = op.results
-    assert isinstance(value.type, TensorType) and value.type == result.type
-    if value.name_hint is None:
-        value.name_hint = result.name_hint
-    result.replace_all_uses_with(value)
-    Rewriter.erase_op(op)
+def insert_constant(rewriter: PatternRewriter, array: np.ndarray) -> SSAValue:
+    """Insert the constant indices of a gather before the operation that is rewritten."""
+    indices = rewriter.insert(constant_tensor(array)).results[0]
+    indices.name_hint = indices.name_hint or "indices"
+    return indices

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from ...nest.queries import gathers
+from ....ir.dialects.gather_dialect import OperatorOp
+from ...nest.builder import rewrite_ops
 
 
 @dataclass(frozen=True)
@@ -32,5 +34,11 @@ class NormalizeGather(ModulePass):
     name = "normalize-gather"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for _, gather in gathers(op):
-            gather.normalize()
+        rewrite_ops(op, _NormalizeOperator())
+
+
+class _NormalizeOperator(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: OperatorOp, rewriter: PatternRewriter) -> None:
+        op.normalize()
+        rewriter.notify_op_modified(op)

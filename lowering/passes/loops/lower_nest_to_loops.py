@@ -7,13 +7,14 @@ from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import LOOP_NAMES
 from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ....ir.dialects.upstream import CmpfOp, ParallelOp, SelectOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import builder_before, made_from, replace_op, zero_of
+from ...nest.builder import builder_before, made_from, replace_op, rewrite_ops, zero_of
 from ...nest.queries import functions, is_inside, loops, why_not_shared
 
 
@@ -45,44 +46,45 @@ class LowerNestToLoops(ModulePass):
                     raise ScheduleError("lower-nest-to-loops: a gather.resolve is left; run fold-bounds first")
                 if isinstance(inner, OperatorOp):
                     raise ScheduleError(f"lower-nest-to-loops: a {inner.name} is left; run lower-to-nest first")
-            for inner in list(function.walk()):
-                if isinstance(inner, MaskedLoadOp):
-                    _lower_masked_load(inner)
-                elif isinstance(inner, AccumulateOp):
-                    _lower_accumulate(inner)
+        rewrite_ops(op, _LowerMaskedLoad(), _LowerAccumulate())
+        for function in functions(op):
             while remaining := loops(function):
                 lower = _lower_sequential if remaining[0].parallel is None else _lower_parallel
                 lower(remaining[0])
 
 
-def _lower_masked_load(op: MaskedLoadOp) -> None:
-    load = memref.LoadOp.get(op.memref, op.subscripts)
-    load.res.name_hint = "loaded"
-    element = op.element.type
-    zero = zero_of(LowerNestToLoops.name, element)
-    zero.result.name_hint = "nothing"
-    conditional = scf.IfOp(
-        op.mask,
-        [element],
-        Region(Block([load, scf.YieldOp(load.res)])),
-        Region(Block([zero, scf.YieldOp(zero.result)])),
-    )
-    conditional.results[0].name_hint = op.element.name_hint
-    replace_op(op, conditional)
+class _LowerMaskedLoad(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MaskedLoadOp, rewriter: PatternRewriter) -> None:
+        load = memref.LoadOp.get(op.memref, op.subscripts)
+        load.res.name_hint = "loaded"
+        element = op.element.type
+        zero = zero_of(LowerNestToLoops.name, element)
+        zero.result.name_hint = "nothing"
+        conditional = scf.IfOp(
+            op.mask,
+            [element],
+            Region(Block([load, scf.YieldOp(load.res)])),
+            Region(Block([zero, scf.YieldOp(zero.result)])),
+        )
+        conditional.results[0].name_hint = op.element.name_hint
+        rewriter.replace(op, made_from(op, conditional))
 
 
-def _lower_accumulate(op: AccumulateOp) -> None:
-    element, place = op.element.type, (op.memref, op.subscripts)
-    load, new_store = memref.LoadOp.get(*place), memref.StoreOp.get
-    if isinstance(element, VectorType):
-        load, new_store, element = vector.LoadOp(*place, element), vector.StoreOp, element.element_type
-    total = load.results[0]
-    total.name_hint = "total"
-    made = _added(element, total, op.element) if op.first is None else _larger(element, total, op.element, op.first)
-    steps: list[Operation] = [load, *made, new_store(made[-1].results[0], *place)]
-    if op.mask is not None and not _guard_row(op, op.mask):
-        steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
-    replace_op(op, steps, [])
+class _LowerAccumulate(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AccumulateOp, rewriter: PatternRewriter) -> None:
+        element, place = op.element.type, (op.memref, op.subscripts)
+        load, new_store = memref.LoadOp.get(*place), memref.StoreOp.get
+        if isinstance(element, VectorType):
+            load, new_store, element = vector.LoadOp(*place, element), vector.StoreOp, element.element_type
+        total = load.results[0]
+        total.name_hint = "total"
+        made = _added(element, total, op.element) if op.first is None else _larger(element, total, op.element, op.first)
+        steps: list[Operation] = [load, *made, new_store(made[-1].results[0], *place)]
+        if op.mask is not None and not _guard_row(op, op.mask):
+            steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
+        rewriter.replace(op, [made_from(op, step) for step in steps], [])
 
 
 def _added(type_: Attribute, total: SSAValue, element: SSAValue) -> list[Operation]:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from ....ir.dialects.gather_dialect import LoopOp
-from ...nest.builder import replace_op
-from ...nest.queries import functions, loops, static_size
+from ...nest.builder import rewrite_ops
+from ...nest.queries import loops, static_size
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,15 @@ class DropUnitLoops(ModulePass):
     name = "drop-unit-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            for loop in loops(function):
-                runs_once = static_size(loop.lower) == 0 and static_size(loop.upper) == 1
-                if runs_once and (len(loops(loop)) > 1 or isinstance(loop.parent_op(), LoopOp)):
-                    _inline(loop)
+        rewrite_ops(op, _InlineUnitLoop())
 
 
-def _inline(loop: LoopOp) -> None:
-    terminator = loop.terminator
-    counted = list(terminator.operands)
-    Rewriter.erase_op(terminator)
-    Rewriter.inline_block(loop.body.block, InsertPoint.before(loop), [loop.lower])
-    replace_op(loop, (), counted)
+class _InlineUnitLoop(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: LoopOp, rewriter: PatternRewriter) -> None:
+        runs_once = static_size(op.lower) == 0 and static_size(op.upper) == 1
+        if runs_once and (len(loops(op)) > 1 or isinstance(op.parent_op(), LoopOp)):
+            counted = list(op.terminator.operands)
+            rewriter.erase(op.terminator)
+            rewriter.inline_block(op.body.block, InsertPoint.before(op), [op.lower])
+            rewriter.replace(op, (), counted)

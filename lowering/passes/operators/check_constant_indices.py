@@ -7,12 +7,14 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
 
 from ....ir.dialects.attributes import BoundsAttr
 from ....ir.errors import BoundsError
 from ....ir.positions import NOWHERE, resolve
 from ....ir.semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
-from ...nest.constant_indices import AnyGather, constant_gathers, insert_constant, node_label
+from ...nest.builder import rewrite_ops
+from ...nest.constant_indices import AnyGather, ConstantGatherPattern, insert_constant, node_label
 
 
 @dataclass(frozen=True)
@@ -41,23 +43,24 @@ class CheckConstantIndices(ModulePass):
     name = "check-constant-indices"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for gather, values in constant_gathers(op):
-            if gather.bounds.data is Bounds.UNCHECKED:
-                continue
-            data_shape, index_shape = gather.shapes()
-            axes = gather.normalized().axes(index_shape)
-            sizes = [data_shape[axis] for axis in axes]
-            if DYNAMIC in sizes:
-                continue
-            positions = _positions(gather, values, axes, sizes)
-            if positions is None:
-                continue
-            if not np.array_equal(positions, values):
-                fits = positions.size == 0 or positions.max() <= np.iinfo(values.dtype).max
-                positions = positions.astype(values.dtype) if fits else positions
-                gather.operands[1] = insert_constant(positions, gather)
-                gather.indices.name_hint = gather.indices.name_hint or "indices"
-            gather.properties["bounds"] = BoundsAttr(Bounds.UNCHECKED)
+        rewrite_ops(op, _CheckIndices())
+
+
+class _CheckIndices(ConstantGatherPattern):
+    def rewrite_gather(self, gather: AnyGather, values: np.ndarray, rewriter: PatternRewriter) -> None:
+        data_shape, index_shape = gather.shapes()
+        axes = gather.normalized().axes(index_shape)
+        sizes = [data_shape[axis] for axis in axes]
+        if gather.bounds.data is Bounds.UNCHECKED or DYNAMIC in sizes:
+            return
+        positions = _positions(gather, values, axes, sizes)
+        if positions is None:
+            return
+        if not np.array_equal(positions, values):
+            fits = positions.size == 0 or positions.max() <= np.iinfo(values.dtype).max
+            gather.operands[1] = insert_constant(rewriter, positions.astype(values.dtype) if fits else positions)
+        gather.properties["bounds"] = BoundsAttr(Bounds.UNCHECKED)
+        rewriter.notify_op_modified(gather)
 
 
 def _positions(gather: AnyGather, values: np.ndarray, axes: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:

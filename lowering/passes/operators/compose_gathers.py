@@ -6,12 +6,13 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter
 
 from ....ir.dialects.gather_dialect import GatherOp
 from ....ir.operator_spec import Gather
 from ....ir.semantics import Bounds
-from ...nest.constant_indices import constant_array, constant_gathers, insert_constant, replace_result
+from ...nest.builder import rewrite_ops
+from ...nest.constant_indices import AnyGather, ConstantGatherPattern, constant_array, insert_constant
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,28 @@ class ComposeGathers(ModulePass):
     name = "compose-gathers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for outer, values in constant_gathers(op):
-            inner = outer.source.owner
-            if not isinstance(outer, GatherOp) or not isinstance(inner, GatherOp):
-                continue
-            composed = _composed(outer, values, inner)
-            if composed is not None:
-                _replace(outer, inner, composed)
+        rewrite_ops(op, _Compose())
+
+
+class _Compose(ConstantGatherPattern):
+    def rewrite_gather(self, gather: AnyGather, values: np.ndarray, rewriter: PatternRewriter) -> None:
+        inner = gather.source.owner
+        if not isinstance(gather, GatherOp) or not isinstance(inner, GatherOp):
+            return
+        composed = _composed(gather, values, inner)
+        if composed is None:
+            return
+        op = GatherOp(
+            inner.source,
+            insert_constant(rewriter, composed),
+            bounds=Bounds.UNCHECKED,
+            version=gather.version.data if gather.version else None,
+            result_type=gather.results[0].type,  # type: ignore[arg-type]
+            integers=inner.normalized().attributes(),
+        )
+        op.attributes |= gather.attributes
+        rewriter.replace(gather, op)
+        rewriter.erase(inner)
 
 
 def _composed(outer: GatherOp, values: np.ndarray, inner: GatherOp) -> np.ndarray | None:
@@ -69,22 +85,3 @@ def _composed(outer: GatherOp, values: np.ndarray, inner: GatherOp) -> np.ndarra
     if picked.size and values.size * (picked.size // max(size, 1)) > max(picked.size, values.size):
         return None
     return np.take(picked, values.astype(np.int64), axis=along)
-
-
-def _replace(outer: GatherOp, inner: GatherOp, composed: np.ndarray) -> None:
-    indices = insert_constant(composed, outer)
-    indices.name_hint = indices.name_hint or "indices"
-    first = inner.normalized()
-    assert outer.result is not None and inner.result is not None
-    op = GatherOp(
-        inner.source,
-        indices,
-        bounds=Bounds.UNCHECKED,
-        version=outer.version.data if outer.version else None,
-        result_type=outer.result.type,  # type: ignore[arg-type]
-        integers=first.attributes(),
-    )
-    op.attributes |= outer.attributes
-    Rewriter.insert_op(op, InsertPoint.before(outer))
-    replace_result(outer, op.results[0])
-    Rewriter.erase_op(inner)

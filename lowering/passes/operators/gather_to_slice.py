@@ -7,13 +7,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.tensor import ExtractSliceOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter
 
 from ....ir.dialects.attributes import NODE
 from ....ir.dialects.gather_dialect import GatherOp
 from ....ir.operator_spec import Gather
 from ....ir.semantics import DYNAMIC, Bounds
-from ...nest.constant_indices import constant_gathers, replace_result
+from ...nest.builder import rewrite_ops
+from ...nest.constant_indices import AnyGather, ConstantGatherPattern
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,28 @@ class GatherToSlice(ModulePass):
     name = "gather-to-slice"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for gather, values in constant_gathers(op):
-            operator = gather.normalized()
-            if isinstance(gather, GatherOp) and isinstance(operator, Gather):
-                run = _run_of(gather, operator, values)
-                if run is not None:
-                    _replace(gather, operator.axis, run)
+        rewrite_ops(op, _Slice())
+
+
+class _Slice(ConstantGatherPattern):
+    def rewrite_gather(self, gather: AnyGather, values: np.ndarray, rewriter: PatternRewriter) -> None:
+        operator = gather.normalized()
+        run = None
+        if isinstance(gather, GatherOp) and isinstance(operator, Gather):
+            run = _run_of(gather, operator, values)
+        if run is None:
+            return
+        assert isinstance(operator, Gather)
+        shape, axis, result = gather.shapes()[0], operator.axis, gather.results[0]
+        if run == (0, 1, shape[axis]) and result.type == gather.source.type:
+            rewriter.replace(gather, (), [gather.source])
+            return
+        offsets, sizes, strides = [0] * len(shape), [*shape], [1] * len(shape)
+        offsets[axis], strides[axis], sizes[axis] = run
+        op = ExtractSliceOp(gather.source, offsets, sizes, strides, result.type)
+        if NODE in gather.attributes:
+            op.attributes[NODE] = gather.attributes[NODE]
+        rewriter.replace(gather, op)
 
 
 def _run_of(gather: GatherOp, operator: Gather, values: np.ndarray) -> tuple[int, int, int] | None:
@@ -61,17 +78,3 @@ def _run_of(gather: GatherOp, operator: Gather, values: np.ndarray) -> tuple[int
     if step < 1 or not np.array_equal(flat, flat[0] + step * np.arange(flat.size)):
         return None
     return int(flat[0]), step, flat.size
-
-
-def _replace(gather: GatherOp, axis: int, run: tuple[int, int, int]) -> None:
-    shape = gather.shapes()[0]
-    if run == (0, 1, shape[axis]) and gather.result is not None and gather.result.type == gather.source.type:
-        replace_result(gather, gather.source)
-        return
-    offsets, sizes, strides = [0] * len(shape), [*shape], [1] * len(shape)
-    offsets[axis], strides[axis], sizes[axis] = run
-    op = ExtractSliceOp(gather.source, offsets, sizes, strides, gather.results[0].type)
-    if NODE in gather.attributes:
-        op.attributes[NODE] = gather.attributes[NODE]
-    Rewriter.insert_op(op, InsertPoint.before(gather))
-    replace_result(gather, op.result)

@@ -290,8 +290,8 @@ def _check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
     """Check that so many elements of a width, one of `widths`, make a vector; raises ScheduleError."""
     if width_bytes not in widths or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR_BYTES:
         raise ScheduleError(
-            f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR_BYTES // width_bytes} for elements "
-            f"of {width_bytes} bytes, got {lanes}"
+            f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR_BYTES // width_bytes} for "
+            f"elements of {width_bytes} bytes, got {lanes}"
         )
 
 

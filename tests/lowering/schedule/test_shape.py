@@ -18,7 +18,7 @@ from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.nest import queries
-from gathernest.lowering.nest.backward_slice import depends_on
+from gathernest.lowering.nest.queries import depends_on
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.candidates import Space, candidates
 from gathernest.lowering.schedule.machine_model import BUILT_IN
