@@ -175,16 +175,13 @@ def pack_of(lanes: Sequence[SSAValue]) -> Pack | None:
 def _is_element_wise(op: Operation) -> bool:
     """Return whether the code generator has an operation for vectors."""
     if isinstance(op, arith.CmpiOp):
-        return op.lhs.type in (i64, IndexType()) and _predicate(op) not in _NOT_COMPARED
+        predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        return op.lhs.type in (i64, IndexType()) and predicate not in _NOT_COMPARED
     if isinstance(op, arith.AndIOp) and op.result.type == i1:
         return True
     if isinstance(op, arith.TruncIOp):
         return op.input.type == i64 and op.result.type in NARROWED
     return isinstance(op, _ELEMENT_WISE + _EXTENSIONS) and op.results[0].type in (i64, IndexType())
-
-
-def _predicate(op: arith.CmpiOp) -> str:
-    return arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
 
 
 def _steps(lanes: Sequence[SSAValue]) -> int | None:

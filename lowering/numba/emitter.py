@@ -323,7 +323,8 @@ class _Emitter(VectorEmitter):
             raise InternalError("the code generator expects no scf.parallel inside another")
         names = _loop_names(op)
         trips = [self._trip_count(op, *trip) for trip in zip(op.lowerBound, op.upperBound, op.step, strict=True)]
-        tile = Function(self.fresh(self._tile_name(names)), op, local={"k"})
+        nest = LoopName(names).nest or ("add" if self.adds else "copy")
+        tile = Function(self.fresh(f"{nest}_tile"), op, local={"k"})
         outside = self.taken.copy()
         self.current = tile
         self._inductions(op, trips)
@@ -343,9 +344,6 @@ class _Emitter(VectorEmitter):
         self.main.add("else:", op)
         self.main.add(f"{INDENT}for k in range({total}):  # {names}", op)
         self.main.add(f"{INDENT * 2}{target}{tile.name}(k, {arguments})", op)
-
-    def _tile_name(self, loop_names: str) -> str:
-        return f"{LoopName(loop_names).nest or ('add' if self.adds else 'copy')}_tile"
 
     def _trip_count(self, op: Operation, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return the trip count of one dimension of a parallel loop, as an expression with a name where it is long."""

@@ -71,7 +71,12 @@ class FoldBounds(ModulePass):
             accesses = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp | AccumulateOp)]
             if not resolves:
                 continue
-            counted = [resolve for resolve in resolves if _is_counted(resolve)]
+            # What a mean divides by: a number of valid indices, and not what is added, asks for these.
+            counted = [
+                resolve
+                for resolve in resolves
+                if resolve.valid.uses and all(isinstance(use.operation, arith.ExtUIOp) for use in resolve.valid.uses)
+            ]
             resolves = [resolve for resolve in resolves if resolve not in counted]
             summed = {_summed_load(inner) for inner in accesses if isinstance(inner, AccumulateOp)}
             accesses = [inner for inner in accesses if inner not in summed]
@@ -87,11 +92,6 @@ class FoldBounds(ModulePass):
             is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
             if not is_constant or not fold_constant_indices(op, resolves[0]):
                 _Folding(function, resolves, access).fold()
-
-
-def _is_counted(resolve: ResolveOp) -> bool:
-    """Return whether it is a number how many indices of a bag are valid, and not what is added, that asks for one."""
-    return bool(resolve.valid.uses) and all(isinstance(use.operation, arith.ExtUIOp) for use in resolve.valid.uses)
 
 
 def _fold_counted(resolve: ResolveOp) -> None:

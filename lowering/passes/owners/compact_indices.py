@@ -79,8 +79,13 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     mask = accumulate.mask
     assert mask is not None
     element = _only_element(accumulate, loop)
-    listed = [] if element is None else [*_varying(accumulate, loop), element.res]
-    _check_bytes(size, sum(map(_width_bytes, listed)) or PLACE_BYTES)
+    listed = (
+        []
+        if element is None
+        else [*dict.fromkeys(place for place in accumulate.subscripts if is_inside(place, loop)), element.res]
+    )
+    width_bytes = sum(element_size_bytes(_stored_type(value)) for value in listed) or PLACE_BYTES
+    _check_bytes(size, width_bytes)
     buffers = builder_at_start(owners, loop)  # once for each owner, not once a tile
     kinds = [(f"{value.name_hint}s", _stored_type(value)) for value in listed] or [("places", i32)]
     lists = [buffers.named(memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds]
@@ -180,21 +185,12 @@ def _stored_type(value: SSAValue) -> Attribute:
     return i64 if value.type == IndexType() else value.type
 
 
-def _width_bytes(value: SSAValue) -> int:
-    return element_size_bytes(_stored_type(value))
-
-
 def _only_element(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp | None:
     """Return the load of the one element that each iteration of a loop adds; None where it adds a row."""
     load = accumulate.element.owner
     if accumulate.parent_op() is not loop or not isinstance(load, memref.LoadOp) or load.parent_op() is not loop:
         return None
     return load if load.res.type in LISTED_TYPES else None
-
-
-def _varying(accumulate: AccumulateOp, loop: LoopOp) -> list[SSAValue]:
-    """Return the subscripts of an addition that each iteration of a loop computes."""
-    return list(dict.fromkeys(place for place in accumulate.subscripts if is_inside(place, loop)))
 
 
 def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp, int]:

@@ -1,7 +1,7 @@
 """The pass `owner-computes`: within the scheduled nest, level 3."""
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -66,7 +66,7 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
             "run it before fuse-into-owners"
         )
     before = builder_before(root)
-    size = before.named(memref.DimOp(accumulate.memref, before.index(dim)), "n_owned")
+    size = before.size(accumulate.memref, dim, "owned")
     part = _part(before, size, owners)
     loop = before.loop("owners", (before.index(0), size, part), "first")
     root.detach()

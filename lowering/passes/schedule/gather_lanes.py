@@ -3,11 +3,13 @@
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from ....ir.dialects.attributes import GATHERED
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
+from ...nest.builder import rewrite_ops
 from ...nest.lane_packs import gathered
 from ...nest.queries import functions
 from ...schedule import steps
@@ -42,14 +44,19 @@ class GatherLanes(ModulePass, steps.GatherLanes):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            vectors = [inner for inner in function.walk() if isinstance(inner, FromElementsOp)]
-            if not vectors:
+            if not any(isinstance(inner, FromElementsOp) for inner in function.walk()):
                 raise ScheduleError(
                     "gather-lanes: expected vectors of elements with an index each; run vectorize-inner first"
                 )
-            for vector in vectors:
-                width = element_size_bytes(vector.elements[0].type)
-                if width not in GATHERED_BYTES:
-                    raise ScheduleError(f"gather-lanes: expected elements of 4 or 8 bytes, got {width}")
-                if gathered(vector) is not None:
-                    vector.attributes[GATHERED] = UnitAttr()
+        rewrite_ops(op, _MarkGathered())
+
+
+class _MarkGathered(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: FromElementsOp, rewriter: PatternRewriter) -> None:
+        width = element_size_bytes(op.elements[0].type)
+        if width not in GATHERED_BYTES:
+            raise ScheduleError(f"gather-lanes: expected elements of 4 or 8 bytes, got {width}")
+        if gathered(op) is not None:
+            op.attributes[GATHERED] = UnitAttr()
+            rewriter.notify_op_modified(op)

@@ -83,7 +83,11 @@ class _Hoisting:
             self.inside, value = value.owner.cond, value.owner.lhs
         if not isinstance(load := value.owner, memref.LoadOp):
             raise ScheduleError("hoist-indices: expected a plain load of the element; run fold-bounds first")
-        self.positions = list(dict.fromkeys(place for place in load.indices if self._is_looked_up(place)))
+        self.positions = [
+            place
+            for place in dict.fromkeys(load.indices)
+            if any(isinstance(op, memref.LoadOp) for op in slice_of([place], root))
+        ]
         if not self.positions:
             raise ScheduleError(f"hoist-indices: no index is resolved in {root.label}")
         if self.inside is not None and not is_inside(self.inside, root):
@@ -99,9 +103,6 @@ class _Hoisting:
 
     def _resolved(self) -> list[SSAValue]:
         return [*self.positions, *([] if self.inside is None else [self.inside])]
-
-    def _is_looked_up(self, place: SSAValue) -> bool:
-        return any(isinstance(op, memref.LoadOp) for op in slice_of([place], self.root))
 
     def _check(self, nest: list[LoopOp]) -> None:
         root = self.root.label

@@ -137,14 +137,11 @@ def _computations(loop: LoopOp) -> list[Operation]:
     for op in found:
         if inner.total is not None and inner.total in op.operands:
             raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
-        if op.regions or not (is_side_effect_free(op) or _loads_what_stays(op, loop)):
+        # A weight, or where a group begins, is loaded from memory that nothing here changes.
+        stays = isinstance(op, memref.LoadOp) and viewed(op.memref) not in written(loop)
+        if op.regions or not (is_side_effect_free(op) or stays):
             raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
     return found
-
-
-def _loads_what_stays(op: Operation, loop: LoopOp) -> bool:
-    """Return whether an operation loads from memory that nothing here changes: a weight, or where a group begins."""
-    return isinstance(op, memref.LoadOp) and viewed(op.memref) not in written(loop)
 
 
 def _place_ready(

@@ -174,13 +174,6 @@ def _either(builder: NestBuilder, condition: SSAValue, streaming: list[LoopOp], 
     conditional.false_region.block.add_ops([*cached, scf.YieldOp()])
 
 
-def _mark_elements(loop: LoopOp) -> None:
-    """Stream the single elements that a loop stores, where they are large enough for the processor."""
-    for op in loop.walk():
-        if isinstance(op, memref.StoreOp) and element_size_bytes(op.value.type) >= MIN_SINGLE_BYTES:
-            op.properties["nontemporal"] = BoolAttr.from_bool(True)
-
-
 class _Streaming:
     """One vector store and its loop."""
 
@@ -241,17 +234,13 @@ class _Streaming:
 
     def _stream_whole(self) -> None:
         """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
-        if self._is_worth_whole_stores():
+        row_bytes = (static_trips(self.loop) or 0) * self.width_bytes
+        if row_bytes >= MIN_WHOLE_BYTES and self._has_parts():
             return self._stream_between_parts()
         builder = builder_before(self.loop)
         over = self._over(builder, self._address(builder))
         aligned = builder.compare("eq", over, 0, "is_aligned")
         _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
-
-    def _is_worth_whole_stores(self) -> bool:
-        """Return whether a row of known size is long enough to store its vectors whole."""
-        row_bytes = (static_trips(self.loop) or 0) * self.width_bytes
-        return row_bytes >= MIN_WHOLE_BYTES and self._has_parts()
 
     def _has_parts(self) -> bool:
         """Return whether vectors are longer than their parts, and can be stored in parts as well."""
@@ -315,8 +304,9 @@ class _Streaming:
         builder.insert(first)
         self.loop.operands[0], self.loop.operands[1] = stop, end
         remainder.operands[0] = end
-        for end_loop in (first, remainder):
-            _mark_elements(end_loop)
+        for op in (*first.walk(), *remainder.walk()):  # single elements, where they are large enough for the processor
+            if isinstance(op, memref.StoreOp) and element_size_bytes(op.value.type) >= MIN_SINGLE_BYTES:
+                op.properties["nontemporal"] = BoolAttr.from_bool(True)
         if has_parts:
             self._store_whole(builder, self._whole_start(builder, lower, beyond, fits))
         _mark(self.store, self.size_bytes if has_parts else self.alignment_bytes)

@@ -3,12 +3,11 @@
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import NestBuilder, builder_at_end, builder_before, kind_of, replace_op, tile_end
+from ...nest.builder import builder_at_end, builder_before, kind_of, replace_op, tile_end
 from ...nest.queries import find_loop, functions, sole_inner_loop, static_size
 from ...schedule import steps
 
@@ -87,7 +86,10 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     outer = builder.loop(name, (loop.lower, loop.upper, step), name.induction, loop, **kind_of(loop))
     start, builder = outer.induction, builder_at_end(outer)
     divides = trips is not None and trips % size == 0
-    end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
+    if tail == "guard" and not divides:
+        end = tile_end(builder, start, step, loop.upper)
+    else:
+        end = builder.compute(arith.AddiOp, start, step, "end")
     body = loop.detach_region(loop.body)
     body.block.args[0].name_hint = loop.label.inner_tile.induction
     inner = builder.insert(
@@ -97,7 +99,3 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"
     replace_op(loop, (), list(outer.results))
-
-
-def _tile_end(builder: NestBuilder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:
-    return tile_end(builder, start, step, upper) if guarded else builder.compute(arith.AddiOp, start, step, "end")
