@@ -3,6 +3,8 @@
 from typing import get_args, get_type_hints
 
 import pytest
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, UnknownLoc
+from xdsl.traits import IsTerminator
 
 from gathernest.ir.errors import ScheduleError
 from gathernest.ir.modules.context import make_context, parse_module, verify_module
@@ -46,6 +48,16 @@ def test_pass_changes_nothing_the_second_time(sample, name):
     text = str(module)
     run_passes(module, with_options(name), make_context())
     assert str(module) == text
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_what_a_pass_makes_has_the_location_of_what_it_is_made_from(sample, name):
+    module = sample.module(before(name))
+    for op in module.walk():
+        op.location = FileLineColLoc(StringAttr("stage.mlir"), IntAttr(1), IntAttr(1))
+    run_passes(module, with_options(name), make_context())
+    lost = {op.name for op in module.walk() if isinstance(op.location, UnknownLoc) and not op.has_trait(IsTerminator)}
+    assert lost == set()
 
 
 @pytest.mark.parametrize("name", ORDER)
