@@ -89,7 +89,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         _check_bounds(old, pending, by_name, made)
         builder = NestBuilder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block), old)
         bounds = old.lower, old.upper, old.step
-        loop = builder.loop(name, bounds, old.induction.name_hint, **kind_of(old))
+        loop = builder.loop(name, bounds, old.induction.name_hint, None, **kind_of(old))
         old.induction.replace_all_uses_with(loop.induction)
         available.add(loop.induction)
         made.append(loop)

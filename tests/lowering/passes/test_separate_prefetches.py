@@ -51,7 +51,10 @@ def test_a_loop_around_others_is_copied_with_those_around_the_prefetches():
     ("steps", "message"),
     [
         (apart(FAR, "clear_inner"), "separate=clear_inner expects the loop of the prefetches, or one around it"),
-        ("expected a whole number of 0 to 3 for locality, got '4'",),
+        (
+            apart(FAR.replace("locality=2", "locality=4"), "bag"),
+            "expected a whole number of 0 to 3 for locality, got '4'",
+        ),
         (apart(FAR, "bags"), "the nest has no loop 'bags'"),
         (f"{apart(FAR, 'bag')},{apart(NEAR, 'bag')}", "prefetches of bag have a loop of their own already"),
         (f"parallelize-loops{{loops=indices}},{apart(FAR, 'indices')}", "indices is parallel, so separate"),
