@@ -14,18 +14,7 @@ from . import bit_vectors as bits
 from . import sets
 from .bit_vectors import Expression
 from .meaning import Access, Meaning, Undecided, Write, expect
-from .sets import (
-    NOTHING,
-    ZERO,
-    bind_parameters,
-    interval,
-    list_parameters,
-    number,
-    parameter,
-    project_onto,
-    project_out,
-    unite,
-)
+from .sets import NOTHING, ZERO, bind_parameters, interval, number, parameter, project_onto, project_out, unite
 from .specification import Definition
 from .values import Atom, Element, Loop, Row, Term
 
@@ -104,13 +93,9 @@ class Conditions:
         if bad.is_empty():
             return []
         for name, factors in self.meaning.products.items():
-            real = NOTHING
-            for size in factors:
-                ones = parameter(name).eq_set(size)
-                for other in factors:
-                    ones = ones if other is size else ones & other.eq_set(number(1))
-                real |= ones
-            bad &= real
+            ones = [factor.eq_set(number(1)) for factor in factors]
+            real = [sets.intersect(*ones[:at], *ones[at + 1 :]) for at in range(len(factors))]
+            bad &= unite(parameter(name).eq_set(size) & each for size, each in zip(factors, real, strict=True))
         if bad.is_empty():
             raise Undecided("what holds depends on a product of sizes")
         for name in self.meaning.sizes:
@@ -153,7 +138,7 @@ class Conditions:
         """Return the values of constant indices at some elements: as the code has them, and as the operator does."""
         meant, names = self.definition.constants or (), [f"a{at}_0" for at in range(len(indices.atoms))]
         own = self.meaning.constants or meant
-        if elements is None or not set(names) <= set(list_parameters(elements)):
+        if elements is None or not set(names) <= set(sets.list_parameters(elements)):
             raise Undecided("an index is read from no known place")
         if (found := sets.list_points(elements, names, MAX_CONSTANTS)) is None:
             raise Undecided(f"there are more than {MAX_CONSTANTS} constant indices")
@@ -312,7 +297,7 @@ class Conditions:
                     failures = self.find_failure(reason, domain - interval(place, ZERO, size))
                 else:
                     indices, length = Indices([place, *under]), sets.constant_of(size)
-                    extent = bits.variable(list_parameters(size)[0]) if length is None else bits.constant(length)
+                    extent = bits.variable(sets.list_parameters(size)[0]) if length is None else bits.constant(length)
                     truths = [*map(indices, under), *self._list_promises(access, dim, indices)]
                     truths.append(z3.Not(z3.ULT(indices(place), extent)))
                     elements = None if self.definition.constants is None else self.list_elements(domain, indices.atoms)
@@ -360,7 +345,7 @@ class Conditions:
         """
         wobbling, remainders = self.meaning.wobbling, self.meaning.remainders
         for domain, address, alignment in self.meaning.streams:
-            here, space = list_parameters(domain), domain & self.meaning.context
+            here, space = sets.list_parameters(domain), domain & self.meaning.context
             reason = f"a non-temporal store is at an address that is no multiple of {alignment} bytes"
             known = [
                 (name, (address - other).to_affine())

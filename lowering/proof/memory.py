@@ -44,7 +44,7 @@ from .values import (
 LISTED = "a buffer holds a list, and how long it is the nest counts while it runs"
 # The place of an index depends on how many of the indices before have its position.
 SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
-POSITIONS = "the staged positions"
+POSITIONS, BUFFER = "the staged positions", "the buffer"
 NOT_AFFINE = "a place among all indices is not affine"
 LANE = parameter("lane")
 
@@ -86,6 +86,8 @@ class Loads(Arithmetic):
         return (*found[:-1], last + LANE)
 
     def _load(self, op: Operation, array: Value, places: Sequence[Value], width: int, *, lane: bool = False) -> Value:
+        if isinstance(array, Memory) and array.is_freed:
+            raise Refuted("a staged position is read from memory that is freed")
         if any(isinstance(place, Opaque) and place.most is not None for place in places):
             return self._load_any_index(op, array, places)
         if isinstance(array, Memory) and array.depth is None and not lane:
@@ -123,7 +125,8 @@ class Loads(Arithmetic):
                 among &= value.le_set(most) & value.ge_set(most.min(ZERO))
             places.append(value)
         found = expect(isl.PwAff, "an index is found by another index", *places)
-        self._record_access(op, known.name if isinstance(known, Argument) else POSITIONS, found, known.sizes, among)
+        name = known.name if isinstance(known, Argument) else POSITIONS if known.depth is None else BUFFER
+        self._record_access(op, name, found, known.sizes, among)
         return Opaque()
 
     def _record_access(
@@ -269,7 +272,7 @@ class Loads(Arithmetic):
             raise Undecided(unknown)
         if memory.is_freed:
             raise Refuted("a position is staged in memory that is freed")
-        self._record_access(op, "the buffer" if is_buffer else POSITIONS, places, memory.sizes)
+        self._record_access(op, BUFFER if is_buffer else POSITIONS, places, memory.sizes)
         shared = [loop.label for loop in self.here.loops if loop.parallel][memory.depth :] if is_buffer else []
         if shared:
             self.meaning.problems.append(f"iterations of the parallel loop {shared[0]} store to one buffer")
@@ -281,7 +284,7 @@ class Loads(Arithmetic):
     def _load_buffer(self, op: Operation, memory: Memory, subscripts: Subscripts) -> Term:
         """Return what a load of a buffer reads: what the stores before it, in this iteration, have left there."""
         places = expect(isl.PwAff, LISTED, *subscripts)
-        self._record_access(op, "the buffer", places, memory.sizes)
+        self._record_access(op, BUFFER, places, memory.sizes)
         stores, first = _unify_terms([store for store in self.buffered if store.number == memory.number])
         slots = [[self.make_name("staged") for _ in atom.subscripts] for atom in first.atoms.values()]
         matches, common = list[isl.Set](), {loop.parameter for loop in self.here.loops}
@@ -303,8 +306,6 @@ class Loads(Arithmetic):
 
     def _load_position(self, op: Operation, memory: Memory, place: Value) -> Term:
         """Return a staged position: computed from the index at the same place of all indices in C order."""
-        if memory.is_freed:
-            raise Refuted("a staged position is read from memory that is freed")
         given = [store for store in self.meaning.staged if store.number == memory.number]
         if any(loop in self.here.loops for store in given for loop in store.place.loops):
             raise Undecided("positions are staged and read in one loop")

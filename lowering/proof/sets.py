@@ -3,14 +3,14 @@
 Sets and affine values have Python's operators: `&` is the intersection, `|` the union, `-` the difference.
 """
 
+import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import islpy as isl
 
-Named = TypeVar("Named", isl.Set, isl.PwAff)
 Product = tuple[str, ...]
 
 PARAMETER = isl.dim_type.param
@@ -62,28 +62,27 @@ def project_onto(space: isl.Set, names: Iterable[str]) -> isl.Set:
     return project_out(space, set(list_parameters(space)) - set(names))
 
 
-def rename_parameters(value: Named, names: dict[str, str]) -> Named:
-    """Return a set or a value with some parameters under other names."""
-    for place, name in enumerate(list_parameters(value)):
+def rename_parameters(space: isl.Set, names: dict[str, str]) -> isl.Set:
+    """Return a set with some parameters under other names."""
+    for place, name in enumerate(list_parameters(space)):
         if name in names:
-            value = value.set_dim_id(PARAMETER, place, parameter(names[name]).get_dim_id(PARAMETER, 0))
-    return value
+            space = space.set_dim_id(PARAMETER, place, parameter(names[name]).get_dim_id(PARAMETER, 0))
+    return space
 
 
 def bind_parameters(values: Mapping[str, isl.PwAff]) -> isl.Set:
     """Return where parameters have values."""
-    found = EVERYTHING
-    for name, value in values.items():
-        found &= parameter(name).eq_set(value)
-    return found
+    return intersect(*(parameter(name).eq_set(value) for name, value in values.items()))
+
+
+def intersect(*sets: isl.Set) -> isl.Set:
+    """Return the intersection of sets; everything of none."""
+    return functools.reduce(operator.and_, sets, EVERYTHING)
 
 
 def unite(sets: Iterable[isl.Set]) -> isl.Set:
     """Return the union of sets; the empty set of none."""
-    found = NOTHING
-    for each in sets:
-        found |= each
-    return found
+    return functools.reduce(operator.or_, sets, NOTHING)
 
 
 def list_points(space: isl.Set, names: Sequence[str], most: int) -> list[tuple[int, ...]] | None:

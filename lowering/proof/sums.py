@@ -39,16 +39,20 @@ class SumConditions(Conditions):
 
     def find_violation(self) -> list[Failure]:
         """Return a violated condition; none where all hold. Raises Undecided where one cannot be decided."""
-        if failures := self.check_memory([*self.adds, *self.clears, *self.scales]) or self.check_guard():
+        failures = (
+            self.check_memory([*self.adds, *self.clears, *self.scales])
+            or self.check_guard()
+            or self._check_whole("an element of out is not cleared", self.clears)
+            or self._compare_sums()
+        )
+        if failures:
             return failures
         adding = {loop.parameter for write in self.adds for loop in write.place.loops}
         # What a loop clears that adds, too, it clears once.
         begun = [write for write in self.clears if adding & {loop.parameter for loop in write.place.loops}]
         added = [_Instances(write, self.meaning) for write in self.adds]
         return (
-            self._check_whole("an element of out is not cleared", self.clears)
-            or self._compare_sums()
-            or self._check_once("a sum begins twice", [_make_instances(write, self.meaning) for write in begun])
+            self._check_once("a sum begins twice", [_make_instances(write, self.meaning) for write in begun])
             or self._check_once(f"an element of {self.what} is added twice", added)
             or self._check_order(added)
             or self._check_phases()
@@ -92,9 +96,8 @@ class SumConditions(Conditions):
                 reason = "zero is weighed, or compared, for an index that is left out"
                 if failures := self.find_case(reason, truths, indices):
                     return failures
-        sizes = EVERYTHING
-        for name in self.meaning.axes.keys() & set(self.meaning.sizes):
-            sizes &= parameter(name).ge_set(number(1))
+        axes = self.meaning.axes.keys() & set(self.meaning.sizes)
+        sizes = sets.intersect(*(parameter(name).ge_set(number(1)) for name in axes))
         added, elsewhere = unite(copy.relation for copy in given), f"an element of {self.what} is added elsewhere"
         lost = f"an element of {self.what} is not added where it belongs"
         return self.find_failure(lost, (target.relation - added) & sizes) or self.find_failure(

@@ -7,7 +7,7 @@ import islpy as isl
 import z3
 
 from .bit_vectors import Expression
-from .sets import EVERYTHING, Polynomial
+from .sets import EVERYTHING, Polynomial, intersect
 
 Places = tuple[isl.PwAff, ...]
 
@@ -79,10 +79,7 @@ class Place:
 
     def restrict(self, *holds: isl.Set) -> "Place":
         """Return the place in fewer iterations."""
-        domain = self.domain
-        for each in holds:
-            domain &= each
-        return replace(self, domain=domain)
+        return replace(self, domain=intersect(self.domain, *holds))
 
 
 @dataclass(frozen=True)

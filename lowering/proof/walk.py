@@ -20,7 +20,7 @@ from . import bit_vectors as bits
 from .arithmetic import is_zero
 from .meaning import Meaning, Refuted, Undecided, expect
 from .memory import Loads
-from .sets import ZERO, Polynomial, constant_of, divide_into_rows, interval, number, parameter
+from .sets import EVERYTHING, ZERO, Polynomial, constant_of, divide_into_rows, interval, number, parameter
 from .values import Argument, Carried, Counted, Element, Loop, Number, Opaque, Summed, Term, Value
 
 # The largest size of a dimension: what NumPy can address.
@@ -74,12 +74,10 @@ class _Walk(Loads):
 
     def _bind_rows(self) -> None:
         """Bound the size of a row by what the function promises."""
-        promised = self.function.attributes.get(ROW_SIZES)
-        if isinstance(promised, DenseArrayBase) and "n_inner" in self.meaning.sizes:
-            least, most = map(int, promised.get_values())
-            self.assume(parameter("n_inner").ge_set(number(least)))
-            if most:
-                self.assume(parameter("n_inner").le_set(number(most)))
+        rows, inner = self.function.attributes.get(ROW_SIZES), parameter("n_inner")
+        if isinstance(rows, DenseArrayBase) and "n_inner" in self.meaning.sizes:
+            floor, most = map(int, rows.get_values())
+            self.assume(inner.ge_set(number(floor)) & (inner.le_set(number(most)) if most else EVERYTHING))
 
     def _make_size(self, name: str) -> isl.PwAff:
         size = f"n_{name}"
