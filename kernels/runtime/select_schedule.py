@@ -1,5 +1,7 @@
 """The schedule of a gather: the one that tuning recorded for its problem class, or the one of the least prediction."""
 
+import functools
+
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.machine_model import MachineModel
@@ -36,8 +38,9 @@ def chosen_schedule(nest: NestShape, *, is_gradient: bool, is_reduction: bool = 
     return choice_for(nest, machine_model(), is_gradient=is_gradient, is_reduction=is_reduction)
 
 
+@functools.lru_cache(maxsize=1024)
 def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
-    """Return the same for a machine."""
+    """Return the same for a machine; it is remembered, since choosing takes some hundred microseconds."""
     if is_reduction:
         from ...lowering.schedule.choose import choose_reduction
 

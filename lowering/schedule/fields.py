@@ -26,6 +26,11 @@ FIELDS: dict[str, type[steps.Step]] = {
 }
 
 
+NAMES = {kind: name for name, kind in FIELDS.items()}
+FLAGS, GROUPS = ("fuse_owned", "gather", "stream"), ("tiles", "order", "parallel", "prefetch")
+NO_VALUES: dict[str, Any] = {name: False if name in FLAGS else () if name in GROUPS else None for name in FIELDS}
+
+
 def make(tiles: Any = (), order: Any = (), parallel: Any = (), owners: Any = None, **fields: Any) -> Schedule:
     """Return the schedule that has these values."""
     return change(NO_SCHEDULE, tiles=tiles, order=order, parallel=parallel, owners=owners, **fields)
@@ -39,19 +44,31 @@ def change(schedule: Schedule, **fields: Any) -> Schedule:
 
 def value(schedule: Schedule, name: str) -> Any:
     """Return the value that a schedule has for a name, in the form that `change` takes."""
-    if name in ("tiles", "order", "parallel"):
-        return getattr(schedule, name)
     if name == "prefetch":
         return schedule.prefetches()
     step = schedule.get(FIELDS[name])
-    if name in ("fuse_owned", "gather", "stream"):
-        return step is not None
-    if name == "owners" and isinstance(step, steps.OwnerComputes):
+    return NO_VALUES[name] if step is None else _value(name, step)
+
+
+def values(schedule: Schedule) -> dict[str, Any]:
+    """Return the values that a schedule has for all names."""
+    found, prefetches = dict(NO_VALUES), list[steps.Prefetch]()
+    for step in schedule:
+        if isinstance(step, steps.Prefetch):
+            prefetches.append(step)
+        elif (name := NAMES.get(type(step))) is not None:
+            found[name] = _value(name, step)
+    found["prefetch"] = tuple(prefetches)
+    return found
+
+
+def _value(name: str, step: steps.Step) -> Any:
+    if isinstance(step, steps.TileLoops):
+        return tuple(zip(step.loops, step.sizes, strict=False))
+    if isinstance(step, steps.OwnerComputes):
         return step.axis, step.owners
-    if isinstance(step, steps.BoundInner):
-        return step.least, step.most
-    values = () if step is None else tuple(step.given.values())
-    return None if not values else values[0] if len(values) == 1 else values
+    options = tuple(getattr(step, option) for option in step.options)
+    return True if name in FLAGS else options[0] if len(options) == 1 else options
 
 
 def _steps(name: str, value: Any) -> tuple[steps.Step, ...]:
