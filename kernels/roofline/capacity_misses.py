@@ -15,11 +15,11 @@ import numpy as np
 
 from ...ir.loop_name import LoopName
 from ...ir.problem import Problem
-from ...lowering.schedule.traffic import LINE_BYTES, Traffic, byte_strides
 from ..host.cpu import own_cache_bytes
 from ..runtime.array_checks import address
 from ..runtime.plan import Plan, make_plan
 from .distinct_lines import read_offsets
+from .traffic import LINE_BYTES, Traffic, byte_strides
 
 # More reads are not counted: sorting so many takes some seconds.
 MOST_LINES = 2**24

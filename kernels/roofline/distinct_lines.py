@@ -9,8 +9,8 @@ from ...ir.canonical import CanonicalGather
 from ...ir.loop_name import LoopName
 from ...ir.positions import NOWHERE, resolve
 from ...ir.semantics import Bounds
-from ...lowering.schedule.traffic import LINE_BYTES, byte_strides, read_pattern
 from ..runtime.plan import Plan
+from .traffic import LINE_BYTES, byte_strides, read_pattern
 
 # More pieces are not counted: sorting so many takes some seconds.
 MOST_PIECES = 2**25

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...ir.errors import InvalidGatherError
 from ...ir.problem import Problem
-from ...lowering.schedule.traffic import LINE_BYTES, Traffic, expected_lines, read_pattern, traffic_streams
 from ..runtime.array_checks import address
 from ..runtime.plan import make_plan
 from .ceilings import Ceilings
 from .distinct_lines import count_lines
+from .traffic import LINE_BYTES, Traffic, expected_lines, read_pattern, traffic_streams
 
 COPY, LINES, IN_ORDER = "copy", "random lines", "lines in order"
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...ir.problem import Problem
-from ...lowering.schedule.traffic import LINE_BYTES, Traffic
 from ..host.cpu import free_memory_bytes, last_level_cache_bytes
 from ..host.machine import machine_model
 from ..host.timing import Timings
@@ -23,6 +22,7 @@ from . import probe_kernels as loops
 from .capacity_misses import LinesInOrder, lines_in_order
 from .lower_bound import COPY, IN_ORDER, LINES, LowerBound, MeasuredBound, fewest_bytes
 from .probe_calls import LoopCall, Ways, aligned, copy_ways, random_places, read_ways, touch
+from .traffic import LINE_BYTES, Traffic
 
 # Of the memory that the loops use, as is an eighth of the free memory. Of larger work a part is timed.
 MOST_BYTES = 2 * 1024**3

@@ -1,1 +1,1 @@
-"""Schedules, and their choice: shapes of nests, machine model, prediction, heuristics, search space, traffic."""
+"""Schedules, and their choice: shapes of nests, machine model, prediction, heuristics, candidates."""

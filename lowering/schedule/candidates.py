@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.modules.plugins import load_passes
-from . import thresholds as fixed
-from .fields import change, make, value
+from .fields import change, value
 from .gather_heuristic import choose_schedule
 from .gradient_heuristic import choose_reduction_schedule, gradient_ways
 from .machine_model import GATHERED_BYTES, LINE_BYTES, VECTORS_BYTES, MachineModel
@@ -74,18 +73,6 @@ def loops_beside(schedule: Schedule) -> tuple[Tiles, Names]:
     """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
     tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
     return tiles, tuple(name for name in schedule.parallel if LoopName(name).nest)
-
-
-def loops_of_checks(schedule: Schedule) -> tuple[Tiles, Names]:
-    """Return (tiles, parallel loops) of the nest that checks indices."""
-    tiles, parallel = loops_beside(schedule)
-    is_check = lambda name: LoopName(name).nest == "check"  # noqa: E731
-    return tuple(tile for tile in tiles if is_check(tile[0])), tuple(filter(is_check, parallel))
-
-
-def vector_lanes(space: Space) -> list[int]:
-    """Return the elements of a vector of each size that is tried, the largest first."""
-    return [count for size in reversed(VECTORS_BYTES) if (count := size // space.nest.width_bytes) > 1]
 
 
 def loops_under(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:
@@ -347,46 +334,6 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             yield change(with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
             if value(schedule, "compact") is not None:
                 yield change(schedule, owners=owned)
-            elif _has_plain_rows(space):
-                yield _listing(space, alone, owned)
-
-
-def _listing(space: Space, alone: Schedule, owned: tuple[str, int]) -> Schedule:
-    """Return the schedule of owners that clear their positions themselves, and list the indices of rows to add."""
-    tiles, shared = loops_of_checks(alone)
-    return change(
-        with_loops(space, alone, (*tiles, ("indices", LISTED_TILES[-1])), (), ("owners", *shared)),
-        owners=owned,
-        fuse_owned=True,
-        compact="indices_i",
-        prefetch=(_slices(space, "indices_i"),),
-        stream=False,
-    )
-
-
-def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Of a gradient of rows: the indices sorted by position, which threads share."""
-    if schedule != space.default or value(schedule, "grouped") or not _has_plain_rows(space):
-        return
-    (indices, _), (inner, elements) = space.loops
-    axis = next(name for name, _ in space.nest.table if name.role == "axis")
-    tiles, shared = loops_of_checks(schedule)
-    tiles = (*tiles, (axis, max(TILE_BYTES.start // space.row_bytes, 1)))
-    order, most = (), fixed.GROUPED_PIECE_BYTES // space.nest.width_bytes
-    if elements > most:
-        tiles = (*tiles, (inner, most))
-        order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
-    lanes = next((count for count in vector_lanes(space) if elements % count == 0), None)
-    known = space.row_bytes if lanes and elements % min(elements, most) == 0 else None
-    for stream in (True, False) if known else (False,):
-        yield make(
-            *(tiles, order, (axis.outer_tile, *shared)),
-            specialize=known,
-            grouped=indices,
-            lanes=lanes if known else None,
-            prefetch=(_slices(space, "bag"),),
-            stream=stream,
-        )
 
 
 def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -433,7 +380,7 @@ def _slices(space: Space, loop: str) -> Prefetch:
 
 # In their order: first the loops, then the bodies.
 GENERATORS: tuple[Generator, ...] = (
-    *(proposals, serial_runs, row_pieces, owner_counts, grouped_indices, cuts, tiles_outermost),
+    *(proposals, serial_runs, row_pieces, owner_counts, cuts, tiles_outermost),
     *(
         sort_parts,
         listed_elements,

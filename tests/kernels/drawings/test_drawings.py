@@ -19,12 +19,12 @@ from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.explanation import Ablation, Explanation
 from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
+from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.stepping.thread_share import thread_of
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.traffic import Traffic
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Of a longer drawing the golden has the sentences, and how many elements of each kind there are.

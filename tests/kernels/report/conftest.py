@@ -9,8 +9,8 @@ from gathernest.kernels.report.section import Section, pass_lines
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.explanation import Ablation, Explanation
 from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
+from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.lowering.provenance.trace import Level, Line, MachineLoop, Trace
-from gathernest.lowering.schedule.traffic import Traffic
 
 TILED = "tile-loops{loops=indices sizes=64}"
 

@@ -10,8 +10,8 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.distinct_lines import count_lines
 from gathernest.kernels.roofline.lower_bound import fewest_bytes, lower_bound_of
+from gathernest.kernels.roofline.traffic import merged
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.lowering.schedule.traffic import merged
 
 CEILINGS = Ceilings(
     {"threads": 2},

@@ -11,8 +11,8 @@ from gathernest.kernels.roofline import probe_kernels, reference_loops
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder
 from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall, Ways
 from gathernest.kernels.roofline.reference_loops import loop_ways, loops_of_traffic
+from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.kernels.runtime.array_checks import address
-from gathernest.lowering.schedule.traffic import Traffic
 
 READS = probe_kernels.READ_LINES
 ON_ONE = ", on one thread"

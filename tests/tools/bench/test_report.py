@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
-from gathernest.lowering.schedule.traffic import Traffic
+from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.tools.bench import plot as picture
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench import table as tables

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...ir.array_spec import contiguous_strides
 from ...ir.canonical import CanonicalGather, Operand
-from .machine_model import LINE_BYTES
+from ...lowering.schedule.machine_model import LINE_BYTES
 
 # A window of at most so many bytes stays in the caches while all of its indices read it.
 WHOLE_WINDOW_BYTES = 256 * 1024
