@@ -7,7 +7,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError, show
-from ...lowering.schedule.predict import predict
+from ...lowering.schedule.predict import Terms, predict
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
 from ..host.machine import machine_model
@@ -25,12 +25,12 @@ class ExplainError(GathernestError, ValueError):
     """There is nothing to measure."""
 
 
-def predicted_us(plan: Plan) -> float | None:
+def predicted_terms(plan: Plan) -> Terms | None:
     """Return what the cost model expects of a plan on this machine; None of a given pipeline."""
     if plan.given is not None:
         return None
     is_gradient = plan.problem.gradient is not None
-    return predict(plan.schedule, plan.layout.nest, machine_model(), is_gradient=is_gradient).time_us
+    return predict(plan.schedule, plan.layout.nest, machine_model(), is_gradient=is_gradient)
 
 
 def explain(
@@ -85,19 +85,20 @@ def explain(
     low, high = byte_bounds(table)
     loops = reference_loops(whole.problem, arrays[1], data=table, table_bytes=high - low)
     say("timing")
+    terms = predicted_terms(plan)
     calls = {name: functools.partial(shorter, *arrays, result) for name, shorter in kernels.items()}
     timings = time_interleaved({**calls, **loops.calls}, rounds=rounds, settle_s=0)
     return Explanation(
         gather=repr(whole).strip("<>").removeprefix("gathernest kernel: "),
         schedule=str(whole.schedule) if plan.given is None else plan.given.text,
-        reasons=plan.reasons,
+        reasons=plan.reasons if terms is None else (*plan.reasons, f"predicted {terms}"),
         bound=loops.measured(timings),
         lower_bound=lower_bound_of(loops.traffic, measured),
         ceilings=measured,
         measured_us=1e6 * timings.median_s(WHOLE),
         fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
         rounds=rounds,
-        predicted_us=predicted_us(plan),
+        predicted_us=None if terms is None else terms.time_us,
         ablations=tuple(_ablation(left_out, timings, rejected) for left_out in shorter_schedules(whole.schedule)),
     )
 

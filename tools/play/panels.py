@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ...ir.errors import GathernestError
-from ...kernels.roofline.explain import predicted_us
+from ...kernels.roofline.explain import predicted_terms
 from ...kernels.roofline.lower_bound import fewest_bytes, lower_bound_of
 from ...kernels.roofline.peak_rates import known_ceilings
 from ...kernels.runtime.plan import Plan, make_plan
@@ -140,9 +140,9 @@ def explanation_panel(plan: Plan, time_us: float | None) -> str:
     if ceilings is not None:
         bound = lower_bound_of(traffic, ceilings)
         rows.append(("lower bound", f"{bound.time_us:,.1f} µs at the peak rates, by {bound.bound_by}"))
-    expected = predicted_us(plan)
+    expected = predicted_terms(plan)
     if expected is not None:
-        rows.append(("predicted", f"{expected:,.1f} µs by the cost model"))
+        rows.append(("predicted", f"{expected} by the cost model"))
     if time_us is not None:
         rows.append(
             ("measured", f"{time_us:,.1f} µs, {traffic.total_bytes / time_us / 1e3:,.1f} GB/s of the bytes above")

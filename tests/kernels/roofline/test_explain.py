@@ -38,7 +38,9 @@ def test_explanation_has_bytes_bound_time_and_passes():
 def test_what_is_explained_is_the_kernel_that_is_timed_of_calls_with_out(known_ceilings):
     kernel = gn.compile("gather", "4000xf32", "200000xi64")
     found = kernel.explain(rounds=1)
-    assert found.reasons == kernel.with_out.plan.reasons and found.reasons[-1].startswith("out is given: the check")
+    *reasons, predicted = found.reasons
+    assert tuple(reasons) == kernel.with_out.plan.reasons and reasons[-1].startswith("out is given: the check")
+    assert predicted.startswith("predicted ") and " µs: " in predicted
     assert kernel.plan.reasons[-1].startswith("a new result")
 
 
