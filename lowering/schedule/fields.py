@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import steps
-from .schedule import NO_SCHEDULE, Schedule
+from .schedule import Schedule
 
 FIELDS: dict[str, type[steps.Step]] = {
     "specialize": steps.SpecializeInner,
@@ -32,8 +32,9 @@ NO_VALUES: dict[str, Any] = {name: False if name in FLAGS else () if name in GRO
 
 
 def make(tiles: Any = (), order: Any = (), parallel: Any = (), owners: Any = None, **fields: Any) -> Schedule:
-    """Return the schedule that has these values."""
-    return change(NO_SCHEDULE, tiles=tiles, order=order, parallel=parallel, owners=owners, **fields)
+    """Return the schedule that has these values; `FIELDS` has the steps in their order."""
+    fields |= {"tiles": tiles, "order": order, "parallel": parallel, "owners": owners}
+    return Schedule(step for name in FIELDS if name in fields for step in _steps(name, fields[name]))
 
 
 def change(schedule: Schedule, **fields: Any) -> Schedule:

@@ -23,7 +23,7 @@ from . import thresholds as fixed
 from .fields import values
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
-from .schedule import NO_SCHEDULE, Schedule
+from .schedule import Schedule
 from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
 from .tiling import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 
@@ -196,8 +196,10 @@ class Model:
         span = nest.span_bytes if has_axis and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
         self._memory: dict[Any, Any] = {}
-        self._schedule, self._values = NO_SCHEDULE, values(NO_SCHEDULE)
-        self._shared = self._share(self._values)
+        # The schedule that was predicted last, its values, and its loops with how threads share them.
+        self._schedule: Schedule | None = None
+        self._values: Fields = {}
+        self._shared: tuple[dict[str, ScheduledLoop], Team]
 
     def predict(self, schedule: Schedule, changes: Mapping[str, Any] = NO_CHANGES, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule, or of one that differs from it in some fields.
