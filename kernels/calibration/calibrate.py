@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
@@ -63,10 +64,10 @@ DISTURBED = "l3_bytes", "launch_ns", "wake_ns"
 def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
 
-    It takes 12 to 20 seconds, and up to 512 MB of memory. Each field follows from medians. A field whose interval is
-    wide keeps the value of the built-in model, and so do `l3_bytes`, `launch_ns` and `wake_ns` where other processes
-    use `BUSY_CORES` or more meanwhile. The built-in `l3_bytes` is what the system reports, which other machines may
-    share, but no more than the model's.
+    It takes 12 to 20 seconds, and up to 512 MB of memory. Each field follows from medians, or from the fastest passes
+    where other processes use `BUSY_CORES` or more meanwhile. A field whose interval is wide keeps the value of the
+    built-in model, and so do `l3_bytes`, `launch_ns` and `wake_ns` beside such processes. The built-in `l3_bytes` is
+    what the system reports, which other machines may share, but no more than the model's.
 
     Args:
         report: called after each pass over all probes.
@@ -98,11 +99,13 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     def derive(times_ns: Mapping[str, float]) -> dict[str, Any]:
         return _fields(times_ns, sizes, base, threads)
 
-    found = derive({name: probe.median_ns for name, probe in probes.items()})
+    is_busy = other_cores >= BUSY_CORES
+    pick = min if is_busy else median_low
+    found = derive({name: pick(probe.times_ns) for name, probe in probes.items()})
     uncertain = {
         name: interval
-        for name, interval in intervals(probes, derive).items()
-        if is_wide(interval, MAX_INTERVAL_RATIO) or (name in DISTURBED and other_cores >= BUSY_CORES)
+        for name, interval in intervals(probes, derive, pick).items()
+        if is_wide(interval, MAX_INTERVAL_RATIO) or (name in DISTURBED and is_busy)
     }
     fields = {name: value for name, value in found.items() if name not in uncertain}
     sizes_told = {"l1_bytes": base.l1_bytes, "l2_bytes": base.l2_bytes}

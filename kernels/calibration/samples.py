@@ -2,8 +2,9 @@
 
 A core or a memory that strangers share is slow for a while, and another process can only make a run slower. So a probe
 takes the fastest of some short runs in each pass over all probes, passes are spread over seconds, and the time of a
-probe is the median of its passes. How far to believe a field is an interval: the fields are derived again and again
-from passes that are drawn at random from the measured ones (a bootstrap).
+probe is the median of its passes; beside busy processes it is the fastest pass. How far to believe a field is an
+interval: the fields are derived again and again from passes that are drawn at random from the measured ones (a
+bootstrap).
 """
 
 import random
@@ -79,11 +80,21 @@ def take_samples(
     return {name: probe.median_ns for name, probe in probes.items()}
 
 
-def intervals(probes: Mapping[str, Probe], derive: Callable[[Times], Mapping[str, Any]]) -> dict[str, Interval]:
-    """Return the interval of each field that is derived from the times of probes: about 80 % of its values."""
+def intervals(
+    probes: Mapping[str, Probe],
+    derive: Callable[[Times], Mapping[str, Any]],
+    pick: Callable[[list[float]], float] = median_low,
+) -> dict[str, Interval]:
+    """Return the interval of each field that is derived from the times of probes: about 80 % of its values.
+
+    Args:
+        probes: the probes by name, each with its passes.
+        derive: returns the fields for a time of each probe.
+        pick: returns the time of a probe from passes.
+    """
     draw = random.Random(0).choices
     drawn = [
-        derive({name: median_low(draw(each.times_ns, k=len(each.times_ns))) for name, each in probes.items()})
+        derive({name: pick(draw(each.times_ns, k=len(each.times_ns))) for name, each in probes.items()})
         for _ in range(DRAWS)
     ]
     return {name: _interval([fields[name] for fields in drawn]) for name in drawn[0]}
