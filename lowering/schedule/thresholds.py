@@ -19,12 +19,16 @@ CHECKED_LAUNCHES = 4
 MIN_CHECKED = 256
 # Prefetch all indices of the next check from so many bytes on; a processor fetches fewer ahead by itself.
 MIN_PREFETCHED_INDEX_BYTES = 4097
+# The two constants above where the innermost loop runs along the indices: then rows of fewer indices are worth a check.
+MIN_RUN_CHECKED, MIN_RUN_BYTES = 128, 1024
 # Stage positions of these bits in the check, of indices of so many bytes; the copy then reads less, and resolves none.
 STAGED_BITS, STAGED_INDEX_BYTES = (8, 16), 8
 # Stage the positions of bags from so many indices on; the check of fewer takes longer than it saves.
 MIN_STAGED_BAG_INDICES = 8192
 # Add a gradient to a buffer, and copy it, only if the indices have so many times its bytes.
 LEAST_TIMES_STAGED_RESULT = 6
+# Use a buffer of at most so many bytes: the C library gives a larger one back to the system after each call.
+MOST_STAGED_RESULT_BYTES = 16 * 1024 * 1024
 
 # Use no schedule for results of fewer bytes: no pass pays, and they share a kernel.
 MIN_VECTOR_WORK_BYTES = 2048

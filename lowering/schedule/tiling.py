@@ -13,7 +13,10 @@ from .thresholds import (
     MIN_CHECKED,
     MIN_FUSED_CHECKS,
     MIN_PREFETCHED_INDEX_BYTES,
+    MIN_RUN_BYTES,
+    MIN_RUN_CHECKED,
     MIN_STAGED_BAG_INDICES,
+    MOST_STAGED_RESULT_BYTES,
     STAGED_BITS,
     STAGED_INDEX_BYTES,
 )
@@ -113,13 +116,13 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     is_looked_up = [loop.name.dimension in nest.looked_up for loop in loops]
     has_vectors = schedule.lanes is not None and not nest.is_row
     is_run = has_vectors and nest.innermost[0].role == "indices"
-    least_bytes = 0 if is_run else MIN_PREFETCHED_INDEX_BYTES
+    least, least_bytes = (MIN_RUN_CHECKED, MIN_RUN_BYTES) if is_run else (MIN_CHECKED, MIN_PREFETCHED_INDEX_BYTES)
     found, count = None, 0
     for place, loop in enumerate(loops):
         if not is_looked_up[place]:
             break
         checked = math.prod(inner.trips for at, inner in enumerate(loops) if at > place and is_looked_up[at])
-        if loop.name == parallel[-1] or (found is not None and checked >= MIN_CHECKED and not nest.sums_bags):
+        if loop.name == parallel[-1] or (found is not None and checked >= least and not nest.sums_bags):
             found, count = loop.name, checked
     if found is None:
         return None
@@ -151,7 +154,7 @@ def _can_stage_result(nest: NestShape, machine: MachineModel) -> bool:
     The check reads from memory what owners read once more; the copy reads the buffer and writes out.
     """
     is_one_run = sum(size != 1 for _, size in nest.table) == 1
-    is_small = nest.table_bytes <= nest.all_index_bytes // LEAST_TIMES_STAGED_RESULT
+    is_small = nest.table_bytes <= min(MOST_STAGED_RESULT_BYTES, nest.all_index_bytes // LEAST_TIMES_STAGED_RESULT)
     return is_one_run and is_small and machine.exceeds_last_level_cache(2 * nest.all_index_bytes)
 
 
