@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,6 +28,9 @@ os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv els
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A shell lets commands in the background ignore SIGINT, and the processes that tests interrupt inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GOLDEN_TEXTS = Path(__file__).parent / "golden" / "texts"
 
