@@ -10,8 +10,10 @@ from xdsl.traits import is_side_effect_free
 
 from ...ir.dialects.attributes import VIEW, ViewAttr
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
+from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import CompressStoreOp, PrefetchOp, SIToFPOp, UIToFPOp
 from ...ir.errors import ScheduleError, did_you_mean
+from ..schedule.machine_model import LINE_BYTES
 
 # From the element that a reduction loads to what it adds.
 Factor = arith.MulfOp | arith.AddfOp
@@ -134,6 +136,12 @@ def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
 def computes(op: Operation) -> bool:
     """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
     return is_side_effect_free(op) or op.name.startswith("arith.")
+
+
+def line_elements(memory: SSAValue) -> int:
+    """Return the number of elements in a line of the caches, at least one."""
+    element = SSAValue.get(memory, type=MemRefType).type.element_type
+    return max(LINE_BYTES // element_size_bytes(element), 1)
 
 
 def static_size(value: SSAValue) -> int | None:

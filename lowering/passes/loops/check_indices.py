@@ -51,6 +51,7 @@ from ...nest.queries import (
     functions,
     guarded_copy,
     is_inside,
+    line_elements,
     loops,
     memory_of,
     slice_of,
@@ -366,7 +367,7 @@ class _Fusing:
         return builder, places
 
     def _rows_of_tile(self, builder: NestBuilder, run: memref.LoadOp) -> LoopBounds | None:
-        """Insert the bounds, in the run of all indices, of those of a tile of rows; None where no tile has whole rows.
+        """Insert the bounds of a tile of rows in the run of all indices; None where no tile has whole rows.
 
         One loop over them has no short rows, each of which LLVM would check by itself or load from all rows at once.
         """
@@ -426,17 +427,15 @@ class _Fusing:
         return bool(swept)
 
     def _prefetch_first(self, builder: NestBuilder) -> None:
-        """Prefetch the first lines of the indices behind those of this iteration, behind the loops that check."""
+        """Prefetch the first lines of the indices of the next iteration, behind the loops that check."""
         load = next(op for op in self.made[-1].body.block.ops if isinstance(op, memref.LoadOp))
-        memory = SSAValue.get(load.memref, type=MemRefType)
         starts = {loop.induction: loop.upper if loop is self.moved else loop.lower for loop in self.made}
         places = [starts.get(place, place) for place in load.indices]
         if self.moved is None:
             places = [self._next(builder, place) for place in places]
         if any(is_inside(place, self.made[0]) for place in places):  # the component of a tuple
             places[-1] = builder.index(0)
-        elements = self.lines * LINE_BYTES // element_size_bytes(memory.type.element_type)
-        _prefetch_lines(builder, memory, places, elements)
+        _prefetch_lines(builder, load.memref, places, self.lines * line_elements(load.memref))
 
     def _reads_vectors(self, reading: Operation | None, load: memref.LoadOp) -> bool:
         """Return whether a loop reads indices, several in a step, that the next iteration has others for."""
@@ -485,7 +484,7 @@ def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:
 
 def _prefetch_lines(builder: NestBuilder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
     """Prefetch a number of elements from a place on, a line at a time."""
-    line = LINE_BYTES // element_size_bytes(SSAValue.get(memory, type=MemRefType).type.element_type)
+    line = line_elements(memory)
     builder.insert(PrefetchOp(memory, places, 3))
     for offset in range(line, count, line):
         behind = builder.compute(arith.AddiOp, places[-1], offset, "behind")

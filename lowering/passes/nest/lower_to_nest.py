@@ -67,9 +67,9 @@ class LowerToNest(ModulePass):
 
     The nest that scales a gradient is left out where the scale is 1; otherwise the scale becomes the last argument of
     the function. A gather_max takes the larger element, and any in the first iteration of `bag`. An element of a
-    gather_weighted is multiplied by its weight, and its bias is added to it; narrow elements are extended to those of
-    out. A mean is divided by the size of its bag behind the loop over it; where an index may be left out, by the number
-    of those that are not, which a loop before it finds:
+    gather_weighted is multiplied by its weight, and its bias is added to it; narrow elements get the type of out. A
+    mean is divided by the size of its bag behind the loop over it; where an index may be left out, by the number of
+    valid indices, which a loop before it finds:
 
         mean of bags                        after lower-to-nest
                                             for indices in 0..n
@@ -123,7 +123,7 @@ class _Nest:
     loops: list[LoopOp] = field(default_factory=list)
 
     def open(self, sizes: Dims, *, beside: str = "", ordered: str = "") -> Dims:
-        """Open a loop over each dimension, those of the role `ordered` ordered; return their induction variables."""
+        """Open a loop over each dimension, ordered where its role is `ordered`; return their induction variables."""
         inductions: Dims = {}
         for dim, size in sizes.items():
             name = dim.beside(beside) if beside else dim
@@ -143,7 +143,7 @@ class _Nest:
 class _Lowering:
     """One operator, with the sizes and constants that its nests share.
 
-    `table` and `slices` have the sizes of dimensions of the table and of the slices, and `bag` those of a bag, by name.
+    `table`, `slices` and `bag` have the sizes of the dimensions of the table, the slices and a bag, by name.
     """
 
     def __init__(self, function: func.FuncOp, operator: OperatorOp):

@@ -11,7 +11,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
-from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
@@ -26,6 +25,7 @@ from ...nest.queries import (
     find_loop,
     functions,
     inductions_of,
+    line_elements,
     loops,
     memory_of,
     slice_of,
@@ -33,7 +33,6 @@ from ...nest.queries import (
     tiled_end,
 )
 from ...schedule import steps
-from ...schedule.machine_model import LINE_BYTES
 from ...schedule.steps import WHOLE_ROW
 
 MAX_TILE_AHEAD = 64  # indices of the next tile for each addition
@@ -75,11 +74,11 @@ class Prefetch(ModulePass, steps.Prefetch):
                                               for inner in 0..m
                                                 out[i, j] = data[p, j]
 
-    **Slices** are those of grad that a gradient adds. One of known size is prefetched whole, at the start of the
-    iteration: its lines, and that of its last element. Of one of any size, each step of the innermost loop prefetches
-    its own place in the later slice. In the last iterations the last slice stands for those that do not exist. (A
-    processor prefetches rows that follow each other itself, but not beyond a page; and where an owner adds every other
-    row, it prefetches the rows between.)
+    **Slices** are the parts of grad that a gradient adds. One of known size is prefetched whole, at the start of the
+    iteration: its lines, and the line of its last element. Of one of any size, each step of the innermost loop
+    prefetches its own place in the later slice. In the last iterations the last slice stands for those that do not
+    exist. (A processor prefetches rows that follow each other itself, but not beyond a page; and where an owner adds
+    every other row, it prefetches the rows between.)
 
     before                              after prefetch{what=slices loop=indices ahead=1 locality=2}
         for indices in 0..n                 for indices in 0..n
@@ -182,7 +181,7 @@ def _prefetch_rows(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> No
 
 
 def _accesses(loop: LoopOp) -> list[Access]:
-    """Return the reads of elements and the additions in a loop, without those of remainder loops in it."""
+    """Return the reads of elements and the additions in a loop; remainder loops in it are left out."""
     remainders = {inner for inner in loops(loop) if inner.label.is_remainder and inner is not loop}
     return [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in remainders]
 
@@ -262,7 +261,7 @@ def _prefetch_by_lines(
     made = next((loop for loop in loops(function) if loop.label == name), None)
     if made is None:
         builder = builder_before(innermost)
-        step = builder.index(_line_elements(memory))
+        step = builder.index(line_elements(memory))
         bounds = builder.index(0), builder.size(memory, len(places) - 1, "row"), step
         made = builder.loop(name, bounds, innermost.induction.name_hint, load)
         builder_at_end(made, load).insert(YieldOp())
@@ -390,7 +389,7 @@ def _prefetch_in_parts(loop: LoopOp, load: Access, options: Prefetch) -> None:
             "indices, and there is none"
         )
     dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
-    row, line = _static_row(load, dim), _line_elements(memory_of(load))
+    row, line = _static_row(load, dim), line_elements(memory_of(load))
     if row is None or row > line:
         if options.lines * step > MAX_ROWS:
             raise ScheduleError(
@@ -456,7 +455,7 @@ def _insert_lines(builder: NestBuilder, memory: SSAValue, places: list[SSAValue]
     for line in range(options.lines):
         at = list(places)
         if line:
-            at[dim] = _within(builder, memory, places[dim], line * _line_elements(memory), dim)
+            at[dim] = _within(builder, memory, places[dim], line * line_elements(memory), dim)
         builder.insert(PrefetchOp(memory, at, options.locality))
 
 
@@ -477,7 +476,7 @@ def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> 
     load = _added_element(loop)
     innermost, (memory, *subscripts) = next(enclosing_loops(load)), load.operands
     row = SSAValue.get(memory, type=MemRefType).type.get_shape()[-1]
-    line = _line_elements(memory)
+    line = line_elements(memory)
     is_row = innermost is not loop and subscripts[-1] is innermost.induction
     is_whole = is_row and 0 < row <= MAX_SLICE_LINES * line and static_size(innermost.lower) == 0
     if is_whole and inductions_of(subscripts[:-1], loop) - {loop.induction}:
@@ -498,7 +497,7 @@ def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> 
 
 
 def _end_of_slices(loop: LoopOp) -> SSAValue:
-    """Return the end of a loop; of one over the places of a position, that of all places."""
+    """Return the end of a loop; a loop over the places of a position has the end of all places."""
     for use in loop.induction.uses:
         load = use.operation
         if isinstance(load, memref.LoadOp) and isinstance(load.memref.owner, memref.AllocOp):
@@ -528,7 +527,7 @@ def _prefetch_tile(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> No
     offset = builder.compute(arith.MuliOp, loop.induction, options.ahead, "ahead")
     first = builder.compute(arith.AddiOp, end, offset, "next")
     for load, dim in loads:
-        for place in range(0, options.ahead * step, _line_elements(load.memref)):
+        for place in range(0, options.ahead * step, line_elements(load.memref)):
             there = builder.compute(arith.AddiOp, first, place, "next") if place else first
             subscripts = [there if number == dim else value for number, value in enumerate(load.indices)]
             builder.insert(PrefetchOp(load.memref, subscripts, options.locality))
@@ -606,12 +605,6 @@ def _copy(
 
 
 # All of them
-
-
-def _line_elements(memory: SSAValue) -> int:
-    """Return the elements of a line of memory, at least one."""
-    element = SSAValue.get(memory, type=MemRefType).type.element_type
-    return max(LINE_BYTES // element_size_bytes(element), 1)
 
 
 def _later_iteration(builder: NestBuilder, loop: LoopOp, end: SSAValue, distance: int) -> dict[SSAValue, SSAValue]:
