@@ -230,8 +230,8 @@ def passes_of_others(text: str) -> tuple[str, ...]:
 
 
 def is_own(module: str) -> bool:
-    """Return whether a module of passes is of this package or of xDSL."""
-    return module.startswith((f"{__package__}.passes.", "xdsl."))
+    """Return whether a module that a pass is made of is of this package or of xDSL."""
+    return module.startswith((f"{__package__}.", "xdsl."))
 
 
 def _named(kind: "type[ModulePass]") -> str:

@@ -26,7 +26,10 @@ MAKES_CODE = (
     "lowering/nest/*.py",
     "lowering/numba/*.py",
     *(f"lowering/passes/{room}/*.py" for room in ("canonicalize", "nest", "owners", "schedule", "loops")),
-    *(f"lowering/schedule/{name}.py" for name in ("shape", "machine_model", "schedule", "thresholds", "tiling")),
+    *(
+        f"lowering/schedule/{name}.py"
+        for name in ("shape", "fields", "machine_model", "schedule", "steps", "thresholds", "tiling")
+    ),
     "kernels/runtime/compile.py",
 )
 

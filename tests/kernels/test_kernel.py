@@ -192,7 +192,7 @@ def test_a_kernel_rejects_indices_that_are_no_integers(kernel):
             ("gather", "4xf32", "2xi64"),
             {"schedule": "tile-loops{loops=indices sizes=0}"},
             gn.ScheduleError,
-            "tiles of a schedule for indices must be a whole number from 1, got 0",
+            "expected whole numbers from 1 for sizes, got '0'",
         ),
         (("gather_nd", "4x4xf32", "2x2xi64"), {"axis": 1}, gn.InvalidGatherError, "gather_nd has no axis, got 1"),
         (

@@ -43,10 +43,11 @@ nest = gn.run_stage(kernel.stages["operator"], data, indices, pipeline=f"nest,er
 said["stage"] = bool((nest == data[indices]).all())
 result = gn.tune("gather", data, indices, candidates=[SCHEDULE], rounds=15)
 said["tuned"] = [[trial.outcome, trial.reason] for trial in result.trials if "sort-indices" in str(trial.schedule)]
+from gathernest.kernels.host.machine import machine_model
 from gathernest.lowering.schedule.candidates import GENERATORS
 from gathernest.lowering.schedule.candidates import Space
 staged = gn.Schedule.parse(SCHEDULE.partition(",sort")[0])
-offered = GENERATORS[-1](Space(kernel.plan.layout.nest, staged), staged)
+offered = GENERATORS[-1](Space(kernel.plan.layout.nest, staged, machine_model()), staged)
 said["offered"] = [str(schedule).rpartition(",")[2] for schedule in offered]
 record = Record(SCHEDULE, "", 2.0, 1.0, 2.0, 21, 21, "2026-01-01T00:00:00Z", "any", {}, {})
 save({kernel.plan.problem_class: record})

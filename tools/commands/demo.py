@@ -4,7 +4,6 @@ The text is the source of Python's own standard library, so nothing is downloade
 """
 
 import argparse
-import itertools
 import json
 import re
 import statistics
@@ -38,8 +37,6 @@ WIDTH = 384
 TOKEN = re.compile(r"\w+|[^\w\s]")
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "__pycache__"}
 MOST_COLUMNS = 96
-# Of more consecutive lines than these that differ by numbers alone, as prefetches of a row do, two are printed.
-MOST_ALIKE = 4
 _STORE = re.compile(r"\b(?:store|stream)_")
 # Medians in milliseconds, by who and by whether the call allocates the result or is given one.
 Times = dict[str, dict[str, float]]
@@ -224,21 +221,8 @@ def _copying_function(source: str) -> list[str]:
 
 def _print_part(console: "Console", title: str, lines: Sequence[str]) -> None:
     console.print(f"\n{title}", style="bold")
-    for line in _without_long_runs(lines):
+    for line in lines:
         _print_filled(console, line.strip(), " " * (len(line) - len(line.lstrip()) + 2), 4)
-
-
-def _without_long_runs(lines: Sequence[str]) -> list[str]:
-    """Return the lines with the first two alone of each run beyond MOST_ALIKE that differ by numbers."""
-    kept: list[str] = []
-    for _, run in itertools.groupby(lines, key=lambda line: re.sub(r"row_line\w*|line_\d+|\d+", "", line)):
-        same = list(run)
-        if len(same) <= MOST_ALIKE:
-            kept += same
-            continue
-        indent = " " * (len(same[0]) - len(same[0].lstrip()))
-        kept += [*same[:2], f"{indent}... {len(same) - 2} more lines of this kind"]
-    return kept
 
 
 def _print_rows(console: "Console", *rows: tuple[str, str]) -> None:

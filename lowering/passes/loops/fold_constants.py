@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -15,6 +16,7 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
+from ...nest.builder import made_from
 from ...nest.queries import static_size
 
 
@@ -47,14 +49,14 @@ class _FoldDim(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: memref.DimOp, rewriter: PatternRewriter) -> None:
         if (size := static_size(op.result)) is not None:
-            rewriter.replace(op, arith.ConstantOp.from_int_and_width(size, IndexType()))
+            _replace(rewriter, op, size, IndexType())
 
 
 class _FoldCast(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.IndexCastOp, rewriter: PatternRewriter) -> None:
         if (value := const_evaluate_operand(op.input)) is not None and op.result.type in (IndexType(), IntegerType(64)):
-            rewriter.replace(op, arith.ConstantOp(IntegerAttr(value, op.result.type)))  # type: ignore[arg-type]
+            _replace(rewriter, op, value, op.result.type)
 
 
 class _FoldArithmetic(RewritePattern):
@@ -65,4 +67,8 @@ class _FoldArithmetic(RewritePattern):
             rewriter.replace(op, (), [op.lhs])
         elif left is not None and right is not None and isinstance(op.result.type, IndexType):
             value = min(left, right) if isinstance(op, arith.MinSIOp) else left + right
-            rewriter.replace(op, arith.ConstantOp.from_int_and_width(value, IndexType()))
+            _replace(rewriter, op, value, IndexType())
+
+
+def _replace(rewriter: PatternRewriter, op: Operation, value: int, kind: IndexType | IntegerType) -> None:
+    rewriter.replace(op, made_from(op, arith.ConstantOp.from_int_and_width(value, kind)))

@@ -3,12 +3,14 @@
 import sys
 
 import pytest
+from xdsl.dialects import arith
 
 import gathernest as gn
 from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.bisection.bisect_passes import bisect_module
 from gathernest.kernels.bisection.prove_passes import first_refuted
 from gathernest.kernels.host import dependencies
+from gathernest.lowering.nest.queries import static_size
 from gathernest.lowering.passes.schedule import tile_loops
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.tools.cli import main
@@ -21,16 +23,15 @@ TILED = "tile-loops{loops=indices sizes=300}"
 def short_tiles(monkeypatch):
     """Have a tile of more than 200 iterations lose one: samples of small sizes do not show it."""
 
-    def one_short(builder, start, step, upper, *, guarded):
-        end = right(builder, start, step, upper, guarded=guarded)
-        if tile_loops.static_size(step) < 200:
-            return end
-        limit = tile_loops.named(builder, tile_loops.arith.AddiOp(start, step), "limit")
-        less = tile_loops.named(builder, tile_loops.arith.SubiOp(limit, tile_loops.index_constant(builder, 1)), "less")
-        return tile_loops.named(builder, tile_loops.arith.MinSIOp(less, upper), "end")
+    def one_short(builder, start, step, upper):
+        if static_size(step) < 200:
+            return right(builder, start, step, upper)
+        limit = builder.compute(arith.AddiOp, start, step, "limit")
+        less = builder.compute(arith.SubiOp, limit, 1, "less")
+        return builder.compute(arith.MinSIOp, less, upper, "end")
 
-    right = tile_loops._tile_end
-    monkeypatch.setattr(tile_loops, "_tile_end", one_short)
+    right = tile_loops.tile_end
+    monkeypatch.setattr(tile_loops, "tile_end", one_short)
 
 
 @pytest.mark.draw(2)

@@ -153,14 +153,16 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
     """Return a schedule for rows at random places; not every one is legal."""
     owners = draw(st.sampled_from([None, 1, 2, 3]))
     is_listed = owners is not None and draw(st.sampled_from([True, False, True]))
-    piece = None if is_listed else draw(st.sampled_from([None, None, None, 32, row, 8, 1]))
+    is_fused = draw(st.sampled_from([True, False, True])) and owners is not None
+    piece = None if is_listed or is_fused else draw(st.sampled_from([None, None, None, 32, row, 8, 1]))
     tiles: dict[str, int] = {} if piece is None else {"inner": piece}
     tiles |= {"indices": draw(st.sampled_from([1, 2, 5]))} if is_listed else {}
     counting = "indices_i" if is_listed else "indices"
     if draw(st.booleans()):
         tiles["clear_axis"] = draw(st.sampled_from([1, 2, 5, positions]))
     around = [] if owners is None else ["owners"]
-    clear = [["clear_axis_o" if "clear_axis" in tiles else "clear_axis"], []][draw(st.integers(0, 1))]
+    is_cleared_apart = not is_fused and draw(st.booleans())
+    clear = ["clear_axis_o" if "clear_axis" in tiles else "clear_axis"] if is_cleared_apart else []
     parallel = (*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear)
     rows = [None, None, steps.Prefetch("rows", counting, 3, 2), steps.Prefetch("rows", counting, 1, 5, 2)]
     return Schedule().put(
@@ -168,7 +170,7 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         None if piece is None else steps.InterchangeLoops((*around, "inner_o", "indices", "inner_i")),
         steps.ParallelizeLoops(parallel) if parallel else None,
         None if owners is None else steps.OwnerComputes(owners),
-        steps.FuseIntoOwners() if draw(st.sampled_from([True, False, True])) and owners is not None else None,
+        steps.FuseIntoOwners() if is_fused else None,
         steps.CompactIndices("indices_i") if is_listed else None,
         draw(st.sampled_from([steps.SpecializeInner(row * width_bytes), None])),
         draw_lanes(draw, 16 // width_bytes, 64 // width_bytes, 2, None),
@@ -188,7 +190,7 @@ def draw_lanes(draw, *counts: int | None) -> steps.VectorizeInner | None:
 
 
 def draw_slices(draw, loop: str) -> steps.Prefetch | None:
-    ahead, separate = draw(st.sampled_from([None, 1, 3])), draw(st.sampled_from([None, None, loop]))
+    ahead, separate = draw(st.sampled_from([None, 1, 3])), draw(st.sampled_from([loop, None]))
     return None if ahead is None else steps.Prefetch("slices", loop, ahead, locality=2, separate=separate)
 
 

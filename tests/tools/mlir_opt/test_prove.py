@@ -2,6 +2,8 @@
 
 import shlex
 
+from xdsl.dialects import arith
+
 from gathernest.kernels.host import dependencies
 from gathernest.lowering.passes.schedule import tile_loops
 
@@ -18,12 +20,11 @@ def test_each_pass_has_a_line(gathernest_opt, operator_text) -> None:
 def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
     gathernest_opt, gathernest, operator_text, monkeypatch, tmp_path
 ) -> None:
-    def one_short(builder, start, step, upper, *, guarded):
-        end = right(builder, start, step, upper, guarded=guarded)
-        return tile_loops.named(builder, tile_loops.arith.SubiOp(end, tile_loops.index_constant(builder, 1)), "end")
+    def one_short(builder, start, step, upper):
+        return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
 
-    right = tile_loops._tile_end
-    monkeypatch.setattr(tile_loops, "_tile_end", one_short)
+    right = tile_loops.tile_end
+    monkeypatch.setattr(tile_loops, "tile_end", one_short)
     saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
     assert ended.out.splitlines()[-1].startswith(
@@ -79,12 +80,11 @@ def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_
     assert lines[-1] == "tile-loops{loops=inner sizes=16}: proved"
     assert "undecided" not in ended.out
 
-    def one_short(builder, start, step, upper, *, guarded):
-        end = right(builder, start, step, upper, guarded=guarded)
-        return tile_loops.named(builder, tile_loops.arith.SubiOp(end, tile_loops.index_constant(builder, 1)), "end")
+    def one_short(builder, start, step, upper):
+        return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
 
-    right = tile_loops._tile_end
-    monkeypatch.setattr(tile_loops, "_tile_end", one_short)
+    right = tile_loops.tile_end
+    monkeypatch.setattr(tile_loops, "tile_end", one_short)
     saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", pipeline, "--prove", "--reproducer", saved, stdin=module)
     assert ended.status == 1
