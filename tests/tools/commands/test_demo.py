@@ -50,13 +50,6 @@ def test_copying_function_is_found_where_all_stores_are_non_temporal():
     assert demo._copying_function(source) == ["def copy_tile(k):", "    stream_i32(out, 0, 1)"]
 
 
-def test_long_runs_of_lines_of_one_kind_are_cut():
-    prefetches = [f"  prefetch data[i, line_{number}]" for number in range(24)]
-    cut = demo._without_long_runs(["for i:", *prefetches, "  last = 3"])
-    assert cut == ["for i:", *prefetches[:2], "  ... 22 more lines of this kind", "  last = 3"]
-    assert demo._without_long_runs(prefetches[:4]) == prefetches[:4]
-
-
 def test_json_has_sizes_times_and_the_verdict(gathernest):
     ended = gathernest(*QUICK, "--json")
     assert (ended.status, ended.err) == (0, "")
