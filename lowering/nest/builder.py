@@ -29,7 +29,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.dialects.gather_dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.semantics import DYNAMIC
-from .queries import static_size, static_trips
+from .queries import clone_slice, static_size, static_trips
 
 # Lower bound, upper bound and step of a loop.
 LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
@@ -143,6 +143,13 @@ def replace_op(
     Rewriter.replace_op(op, new, results)
 
 
+def erase_unused(ops: Sequence[Operation]) -> None:
+    """Erase those of some operations, each behind what it uses, whose results nothing uses any more."""
+    for op in reversed(ops):
+        if not any(result.uses for result in op.results):
+            Rewriter.erase_op(op)
+
+
 def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
     """Return the constant 0 of an element type, not inserted yet.
 
@@ -178,6 +185,16 @@ def sum_up(around: Iterable[LoopOp], count: SSAValue) -> SSAValue:
         replace_op(loop, summing, [])
         assert summing.total is not None
         summing.total.name_hint, count = count.name_hint, summing.total
+    return count
+
+
+def sum_counts(made: Sequence[LoopOp], count: SSAValue) -> SSAValue:
+    """End summing loops without a terminator, each in the one before it, with a count; return the sum of all."""
+    for loop in reversed(made):
+        loop.body.block.add_op(made_from(loop, YieldOp(count)))
+        assert loop.total is not None
+        count = loop.total
+        count.name_hint = "n_outside"
     return count
 
 
@@ -271,12 +288,16 @@ def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[
     return whole, rest
 
 
-def induction_of_copy(builder: NestBuilder, loop: LoopOp, copy: int) -> SSAValue:
-    """Insert the induction value of the copy of a body that is `copy` iterations ahead in a loop of several."""
-    if copy == 0:
-        return loop.induction
-    ahead = arith.AddiOp(loop.induction, builder.index(copy))
-    return builder.named(ahead, f"{loop.induction.name_hint}_{copy}")
+def clone_iterations(
+    builder: NestBuilder, ops: Sequence[Operation], loop: LoopOp, body: LoopOp, count: int
+) -> list[dict[SSAValue, SSAValue]]:
+    """Insert operations of a loop for so many iterations, into a loop of such steps; return the values of each."""
+    copies, place = list[dict[SSAValue, SSAValue]](), body.induction
+    for copy in range(count):
+        if copy:
+            place = builder.compute(arith.AddiOp, body.induction, copy, f"{body.induction.name_hint}_{copy}")
+        copies.append(clone_slice(ops, builder, {loop.induction: place}))
+    return copies
 
 
 def whole_end(builder: NestBuilder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, StringAttr, VectorType, i64
+from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
 from ....ir.dialects.attributes import LOOP_NAMES
-from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import is_nontemporal
 from ....ir.loop_name import LoopName
 from ...nest.builder import builder_before, made_from, zero_of
 from ...nest.queries import computes, functions, memory_of
-from ...schedule.machine_model import STREAM_BYTES
+from ..schedule.stream_stores import stream_row
 
 MOST_SUMS = 64
 Load = memref.LoadOp | vector.LoadOp
@@ -108,14 +107,11 @@ def _promote(loop: scf.ForOp) -> list[Load] | None:
     memory = {one.place[0] for one in sums}
     if sum(isinstance(op, Load) and _place(op)[0] in memory for op in loop.walk()) != len(sums):
         return None
-    if len({one.place for one in sums}) != len(sums) or (block.parent_op() is not loop and not _is_plain_if(block)):
+    around = block.parent_op()
+    is_plain = isinstance(around, scf.IfOp) and not around.results and not around.false_region.blocks
+    if len({one.place for one in sums}) != len(sums) or not (around is loop or is_plain):
         return None
     return _carry(loop, block, sums)
-
-
-def _is_plain_if(block: Block) -> bool:
-    parent = block.parent_op()
-    return isinstance(parent, scf.IfOp) and not parent.results and not parent.false_region.blocks
 
 
 def _unroll_rows(bag: scf.ForOp) -> bool:
@@ -193,7 +189,10 @@ def _carry(loop: scf.ForOp, block: Block, sums: list[_Sum]) -> list[Load]:
     """Let the loop carry the sums from a load before it to a store behind it."""
     before = InsertPoint.before(loop)
     begun: list[Load] = []
-    outside = {place: _outside(loop, place) for one in sums for place in (*one.load.indices, *one.store.indices)}
+    outside = dict[SSAValue, SSAValue]()
+    for place in dict.fromkeys(place for one in sums for place in (*one.load.indices, *one.store.indices)):
+        known = const_evaluate_operand(place) if _is_inside(place, loop) else None
+        outside[place] = place if known is None else builder_before(loop).index(known)
     for one in sums:
         mapping = dict(outside)
         load = made_from(one.load, one.load.clone(mapping))
@@ -282,14 +281,6 @@ def _is_known(value: SSAValue, bag: scf.ForOp) -> bool:
     return not isinstance(owner, Operation) or owner.parent is not bag.parent or owner.is_before_in_block(bag)
 
 
-def _outside(loop: scf.ForOp, place: SSAValue) -> SSAValue:
-    """Return a subscript outside of a loop: a constant in it is made again."""
-    known = const_evaluate_operand(place)
-    if known is None or not _is_inside(place, loop):
-        return place
-    return builder_before(loop).index(known)
-
-
 def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
     """Let the branch around a block give the sums, and otherwise what they were; return its results."""
     branch, last = block.parent_op(), block.last_op
@@ -322,48 +313,8 @@ def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
         result.replace_all_uses_with(value)
         Rewriter.erase_op(load)
     if any(isinstance(op, Store) and is_nontemporal(op) for op in outermost[0].walk()):
-        _stream(function)
+        for bag in [op for op in function.walk() if isinstance(op, scf.ForOp) and _name(op) == "bag"]:
+            vectors = [op for op in _stores_of(bag) if isinstance(op, vector.StoreOp)]
+            if vectors and len(vectors) == len(bag.results):
+                stream_row(vectors)
     Rewriter.erase_op(outermost[0])
-
-
-def _stream(function: func.FuncOp) -> None:
-    """Store sums as zeros were: with non-temporal stores, where out begins at a multiple of what they ask for."""
-    for bag in [op for op in function.walk() if isinstance(op, scf.ForOp) and _name(op) == "bag"]:
-        stores = _stores_of(bag)
-        vectors = [op for op in stores if isinstance(op, vector.StoreOp)]
-        if vectors and len(vectors) == len(bag.results) and all(map(_in_whole_pieces, vectors)):
-            _stream_all(vectors)
-
-
-def _in_whole_pieces(store: vector.StoreOp) -> bool:
-    """Return whether a vector, and all rows of out, are multiples of what a non-temporal store takes."""
-    kind, memory = store.vector.type, store.base.type
-    assert isinstance(kind, VectorType) and isinstance(memory, MemRefType)
-    width_bytes = element_size_bytes(kind.element_type)
-    sizes = kind.get_shape()[0], memory.get_shape()[-1]
-    is_packed = isinstance(memory.layout, NoneAttr)
-    return is_packed and all(size > 0 and size * width_bytes % STREAM_BYTES == 0 for size in sizes)
-
-
-def _stream_all(stores: list[vector.StoreOp]) -> None:
-    """Replace the stores of a row by a branch: non-temporal ones where the first is aligned, and plain ones."""
-    first, last = stores[0], stores[-1]
-    builder = builder_before(last)
-    kind = first.vector.type
-    assert isinstance(kind, VectorType)
-    width = builder.index(element_size_bytes(kind.element_type))
-    base = builder.named(memref.ExtractAlignedPointerAsIndexOp.get(first.base), "base")
-    offset = builder.compute(arith.MuliOp, first.indices[-1], width, "offset")
-    address = builder.compute(arith.AddiOp, base, offset, "address")
-    over = builder.compute(arith.RemUIOp, address, STREAM_BYTES, "over")
-    aligned = builder.compare("eq", over, 0, "is_aligned")
-    branch = builder.insert(scf.IfOp(aligned, [], Region(Block()), Region(Block())))
-    for store in stores:
-        streamed = made_from(store, store.clone())
-        streamed.properties["nontemporal"] = BoolAttr.from_bool(True)
-        streamed.attributes["alignment"] = IntegerAttr(STREAM_BYTES, i64)
-        branch.true_region.block.add_op(streamed)
-        store.detach()
-        branch.false_region.block.add_op(store)
-    for region in (branch.true_region, branch.false_region):
-        region.block.add_op(made_from(branch, scf.YieldOp()))

@@ -5,7 +5,7 @@ import shlex
 import pytest
 from xdsl.dialects import arith
 
-from gathernest.lowering.passes.schedule import tile_loops
+from gathernest.lowering.passes.schedule import split_loops
 
 TILED = "nest,erase-sizes,tile-loops{loops=indices sizes=16}"
 
@@ -24,8 +24,8 @@ def short_tiles(monkeypatch) -> None:
     def one_short(builder, start, step, upper):
         return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
 
-    right = tile_loops.tile_end
-    monkeypatch.setattr(tile_loops, "tile_end", one_short)
+    right = split_loops.tile_end
+    monkeypatch.setattr(split_loops, "tile_end", one_short)
 
 
 def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
