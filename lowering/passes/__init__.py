@@ -1,1 +1,1 @@
-"""The passes, one a file, by stage: `tile-loops` is in `schedule/tile_loops.py`; `registry` lists them all."""
+"""The passes, by stage: `registry` lists them all, with the module of each."""
