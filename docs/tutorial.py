@@ -469,7 +469,8 @@ def _(mo):
 
     ## Where to go next
 
-    * [Run a stage](playground.md), [step through one element](step.md), and [find the pass that broke it](bisect.md)
+    * [Run a stage](playground.md), [step through one element](playground.md#step-through-one-element), and
+      [find the pass that broke it](playground.md#find-the-wrong-pass)
     * [Schedules, step by step](schedules.md)
     * [Writing and debugging passes](writing_passes.md)
     * [Proofs of passes](proof.md)

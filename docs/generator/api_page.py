@@ -27,14 +27,14 @@ GROUPS = {
     "ir.errors": "Errors",
 }
 MORE = {
-    "bisect": "bisect.md",
+    "bisect": "playground.md#find-the-wrong-pass",
     "knobs": "knobs.md",
     "load": "models.md",
     "ops": "operators.md",
-    "run_stage": "playground.md",
+    "run_stage": "playground.md#run-a-stage",
     "schedule": "schedules.md",
-    "step": "step.md",
-    "tune": "tuning.md",
+    "step": "playground.md#step-through-one-element",
+    "tune": "machine.md#tune-a-gather",
 }
 # Members of these are Python's own.
 FOREIGN = {*dir(functools.partial), *dir(Exception), *dir(tuple), *dir(dict)}

@@ -1,4 +1,4 @@
-"""The runs that `gathernest bench --store` wrote, side by side: parts of the README and performance.md, and plots."""
+"""The runs that `gathernest bench --store` wrote, side by side: parts of pages, and plots."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ from gathernest.tools.bench.table import (
 )
 
 DOCS = Path(__file__).parents[1]
-PAGES = ("performance.md", "scaling.md", "../README.md")
+PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")
 PEER_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 PEER_TITLES |= {"tensorflow": "TensorFlow", "jax": "JAX"}
 FAMILIES_PLOT = "images/families.svg"
@@ -83,14 +83,14 @@ def _families_plot(runs: list[Run]) -> str:
     """Return the plot of families for the README, with its values as text."""
     told = "; ".join(f"{_name(run)}: {told_means(run)}" for run in runs)
     every = max(len(run["cases"]) for run in runs)
-    every_case = f"[All {every} cases, with times and versions](docs/performance.md#beside-the-peers)"
+    every_case = f"[All {every} cases, with times and versions](docs/experiments/peers.md)"
     return f"![{_title(runs[0])}. {told}](docs/{FAMILIES_PLOT})\n\n{every_case}"
 
 
 def _cases_plot(runs: list[Run]) -> str:
     """Return the plot of cases of each machine; the table has its values as text."""
     said = "Bars for each case: the ratio to the best peer, and the fraction of the roofline bound"
-    return "\n\n".join(f"![{said}]({_plot_path(run)})" for run in runs)
+    return "\n\n".join(f"![{said}](../{_plot_path(run)})" for run in runs)
 
 
 def _cases(runs: list[Run]) -> str:

@@ -136,7 +136,7 @@ def test_every_schedule_of_the_examples_is_taken_by_a_plain_mlir_opt(upstream):
 
 
 def test_commands_of_the_page_run(upstream, capsys):
-    page = (ROOT / "docs" / "diff.md").read_text()
+    page = (ROOT / "docs" / "playground.md").read_text()
     ((piped, compared),) = [
         block.splitlines() for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "-t upstream" in block
     ]
