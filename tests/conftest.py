@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -96,6 +96,29 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         return path
 
     return add
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Return a function that has a package look as if it were installed in a version that needs other packages.
+
+    Only `importlib.metadata` takes it for that; its modules are those that were there before.
+    """
+    from gathernest.kernels.host.dependencies import require
+
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+
+    def add(name: str, version: str, *needed: str) -> None:
+        facts = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        facts.mkdir()
+        lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {text}" for text in needed)]
+        (facts / "METADATA").write_text("Metadata-Version: 2.1\n" + "".join(f"{line}\n" for line in lines))
+        require.cache_clear()
+
+    yield add
+    require.cache_clear()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The git checkout of gathernest, that of this package or else of the current folder, and its revisions."""
+"""The git checkout of gathernest, that of the current folder or else of this package, and its revisions."""
 
 import io
 import os
@@ -19,13 +19,13 @@ class RevisionError(GathernestError):
 
 
 def checkout() -> Path:
-    """Return the top folder of the checkout: of this package, or of the current folder where pip installed the package.
+    """Return the top folder of the checkout: of the current folder, or of this package where that is in none.
 
     Raises:
         RevisionError: git is not installed, both folders are in no checkout of gathernest, or git does not read it.
     """
     reasons: list[str] = []
-    for folder in (PACKAGE, Path()):
+    for folder in (Path(), PACKAGE):
         ended = _run(folder, "rev-parse", "--show-toplevel")
         if ended.returncode:
             reasons.append(ended.stderr.decode(errors="replace"))

@@ -2,11 +2,8 @@
 
 import html.parser
 import re
-from importlib import metadata
 
 import pytest
-
-from gathernest.kernels.host import dependencies
 
 ROWS = ("--data", "100x64xf32", "--indices", "10xi64")
 QUICK = ("--schedule", "", "--no-timing")
@@ -104,7 +101,9 @@ def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
     path = tmp_path / "two.html"
     ended = gathernest("report", *ROWS, "--against-machine", "avx2", "--no-timing", "-o", str(path))
     assert (ended.status, ended.err) == (0, "")
-    assert "B, the schedule for avx2" in path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    assert "B, the schedule for avx2" in text
+    assert "Its schedule is the one for avx2; its code is compiled for this CPU, on which all times are." in text
 
 
 @pytest.mark.parametrize(
@@ -126,15 +125,8 @@ def test_wrong_words_beside_a_model_are_one_line(gathernest, model, words, statu
     assert ended.err.count("\n") == 1
 
 
-def test_without_its_packages_it_says_what_to_install(gathernest, monkeypatch):
-    def found(name):
-        if name == "pygments":
-            raise metadata.PackageNotFoundError(name)
-        return version(name)
-
-    version = metadata.version
-    dependencies.require.cache_clear()
-    monkeypatch.setattr(metadata, "version", found)
+def test_without_its_packages_it_says_what_to_install(gathernest, installed):
+    installed("pygments", "2.17")
     ended = gathernest("report", *ROWS)
     assert ended.status == 1
-    assert "pygments is not installed; gathernest needs pygments 2.18: pip install 'gathernest[report]'\n" in ended.err
+    assert "pygments 2.17 is too old; gathernest needs 2.18 or newer: pip install 'gathernest[report]'\n" in ended.err

@@ -1,14 +1,12 @@
 """Two gathers side by side: which levels are paired, and which lines differ."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.report import page as page_module
 from gathernest.kernels.report.page import page
-from gathernest.kernels.report.side_by_side import comparison, pair
+from gathernest.kernels.report.side_by_side import comparison
 from gathernest.kernels.report.side_by_side.comparison import compare_levels, hot_loop_facts
 from gathernest.kernels.report.side_by_side.in_turn import InTurn, timed_in_turn
 from gathernest.lowering.provenance.trace import Level, Line, Trace
@@ -68,24 +66,11 @@ def test_equal_lines_far_from_a_difference_are_left_out():
     assert kinds == [("equal", 17), *near, ("changed", 0), *near, ("equal", 17)]
 
 
-@pytest.mark.thorough
-def test_a_level_is_cut_where_the_page_is_too_large_and_says_how_many_rows_are_left_out(section, trace, monkeypatch):
+def test_a_level_is_cut_where_the_page_is_too_large_and_says_how_many_rows_are_left_out():
     (diff,) = compared([stage("cse", *"abcdefgh")], [stage("cse", *"ABCDEFGH")], 5)
     assert [row.kind for row in diff.rows] == ["changed"] * 5 + ["more"]
     assert diff.rows[-1].count == 3
     assert diff.added == 8
-    long = [stage("operator", *(f"{side}{number}" for number in range(150))) for side in "ab"]
-    first, second = (
-        dataclasses.replace(section, name=name, trace=dataclasses.replace(trace, levels=(level, *trace.levels[1:])))
-        for name, level in zip("AB", long, strict=True)
-    )
-    whole = page([first, second], compare=True)
-    assert whole.count("<tr class=d>") == 150 and "left out since" not in whole
-    monkeypatch.setattr(page_module, "FEWER_ROWS", (140, 40))
-    monkeypatch.setattr(page_module, "MOST_BYTES", len(whole.encode()) - 9_000)
-    less = page([first, second], compare=True)
-    assert less.count("<tr class=d>") == 40
-    assert "… 110 more rows, left out since the page would be larger than 1 MB" in less
 
 
 def test_llvm_names_that_are_only_numbered_anew_are_no_difference():
@@ -108,30 +93,6 @@ def test_two_kernels_are_timed_in_turn(section):
         "They were timed in turn, 9 rounds: B is 1.50 times as fast as A, the median of the ratios within each round."
     )
     assert said in text and "<td class=differs>3.0 µs</td><td class=differs>2.0 µs</td>" in text
-
-
-def test_a_kernel_has_another_schedule_pipeline_or_kernel_beside_it(monkeypatch):
-    made = []
-    monkeypatch.setattr(pair, "section_of", lambda kernel, **options: made.append((kernel, options)) or section_stub)
-    section_stub = SimpleNamespace(explanation=None)
-    kernel = gn.compile("gather", "40x8xf32", "9xi64")
-    other = gn.compile("gather", "40x8xf32", "9xi64", schedule="vectorize-inner{lanes=8}")
-    monkeypatch.setattr(page_module, "page", lambda sections, **options: f"{len(sections)} {options['compare']}")
-    for given, name, schedule in (
-        ({"against": other}, "B, the other kernel", "vectorize-inner{lanes=8}"),
-        ({"against": other.schedule}, "B, the given schedule", "vectorize-inner{lanes=8}"),
-        ({"against": ""}, "B, without a schedule", ""),
-        ({"against_machine": "avx2"}, "B, the schedule for avx2", None),
-    ):
-        assert kernel.report(timing=False, **given) == "2 True"
-        second, options = made[-1]
-        assert options["name"] == name
-        assert schedule is None or str(second.schedule) == schedule
-    assert made[-1][1]["remarks"] == (
-        "Its schedule is the one for avx2; its code is compiled for this CPU, on which all times are.",
-    )
-    kernel.report(timing=False, against_pipeline=kernel.pipeline)
-    assert made[-1][0].pipeline == kernel.pipeline and made[-1][1]["name"] == "B, the given pipeline"
 
 
 def test_two_things_beside_a_kernel_are_rejected():

@@ -1,30 +1,6 @@
-import sys
-
 import pytest
 
-from gathernest.kernels.host.cpu import package_version
-from gathernest.tools.tracking.paired import sides
 from gathernest.tools.tracking.paired.exact import by_name, changed_counts
-
-
-@pytest.mark.thorough
-def test_versions_are_named_beside_those_installed(gathernest, repository, monkeypatch):
-    monkeypatch.setattr(sides, "_python_of", lambda sources, environment, versions, what: sys.executable)
-    ended = gathernest("bench", "compare", "--with", "numba==9.9", "--case", "call-kernel", "--budget", "0.1s")
-    assert ended.status == 3
-    assert "1 cannot tell: numba==9.9 (" in ended.out
-    assert f" against numba=={package_version('numba')} (" in ended.out
-
-
-def test_other_packages_have_the_versions_that_are_installed(repository, monkeypatch, tmp_path):
-    commands = []
-    monkeypatch.setattr(sides, "_run", lambda what, command: commands.append(command))
-    text = '[project]\ndependencies = ["numba>=0.1", "llvmlite<1", "numpy>=2"]\n'
-    (repository.folder / "pyproject.toml").write_text(text)
-    with sides.two_sides(None, None, ["numba==9.9"]) as (base, head):
-        assert base.python == sys.executable or base.python.startswith(str(base.folder))
-        assert head.python == str(head.folder / "environment" / "bin" / "python")
-    assert commands[-1][-3:] == ["numba==9.9", "llvmlite", f"numpy=={package_version('numpy')}"]
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+from importlib.metadata import version
+
 import pytest
 
 from gathernest.kernels.host.checkout import RevisionError
@@ -21,7 +23,7 @@ def test_working_tree_is_taken_as_it_is_and_stays_so(repository):
     before = repository.git("status", "--porcelain")
     with two_sides("plain", None) as (_, head):
         files = {path.name for path in (head.folder / "gathernest").rglob("*.py")}
-        assert files == {"__init__.py", "new.py"}
+        assert files == {"__init__.py", "new.py", "checkout.py"}
         assert (head.folder / "gathernest" / "__init__.py").read_text() == "edited = 1\n"
         assert not (head.folder / "gathernest" / "ignored").exists()
         assert (head.commit, head.changed) == (repository.git("rev-parse", "plain"), 2)
@@ -45,22 +47,26 @@ def test_folders_are_removed_after_an_error(repository, error):
 
 def test_other_dependencies_get_an_environment_of_their_own(repository, monkeypatch):
     commands = []
-    monkeypatch.setattr(sides_module, "_run", lambda what, command: commands.append((what, command[-2:])))
-    (repository.folder / "pyproject.toml").write_text('[project]\ndependencies = ["numba >=0.1", "x_y[z]==2"]\n')
+    monkeypatch.setattr(sides_module, "_run", lambda what, command: commands.append((what, command[-4:])))
+    text = '[project]\ndependencies = ["numba >=0.1", "x_y[z]==2", "llvmlite<1", "numpy>=2"]\n'
+    (repository.folder / "pyproject.toml").write_text(text)
     repository.commit("dependent")
     with two_sides("plain", "dependent", ["numba==9.9", "X-Y==3"]) as (base, head):
         assert base.python != head.python
         assert head.python == str(head.folder / "environment" / "bin" / "python")
+        assert base.revision.startswith(f"numba=={version('numba')} ") and head.revision == "numba==9.9 X-Y==3"
     assert commands[0][0] == "make a virtual environment"
-    assert commands[1] == ("install numba==9.9, X-Y==3", ["numba==9.9", "X-Y==3"])
+    # Numba asks for its own llvmlite, and the other packages have the versions that are installed.
+    numpy = f"numpy=={version('numpy')}"
+    assert commands[1] == ("install numba==9.9, X-Y==3", ["numba==9.9", "X-Y==3", "llvmlite", numpy])
     with two_sides("plain", "dependent") as (base, head):
         assert base.python != head.python
-    assert commands[3] == ("install the packages that dependent depends on", ["numba >=0.1", "x_y[z]==2"])
+    wanted = ["numba >=0.1", "x_y[z]==2", "llvmlite<1", "numpy>=2"]
+    assert commands[3] == ("install the packages that dependent depends on", wanted)
 
 
-def test_same_dependencies_in_another_order_share_the_environment(repository, monkeypatch):
-    installed = ["numba<0.69,>=0.68", "xdsl~=0.74.0", 'pytest; extra == "dev"']
-    monkeypatch.setattr(sides_module, "requires", lambda name: installed)
+def test_same_dependencies_in_another_order_share_the_environment(repository, installed):
+    installed("gathernest", "1", "numba<0.69,>=0.68", "xdsl~=0.74.0", 'pytest; extra == "dev"')
     (repository.folder / "pyproject.toml").write_text(
         '[project]\ndependencies = ["xdsl~=0.74.0", "numba>=0.68, <0.69"]\n'
     )

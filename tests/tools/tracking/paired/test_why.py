@@ -15,11 +15,18 @@ VERSIONS = {"numba": "1"}
 
 @pytest.fixture
 def explain(monkeypatch, tmp_path):
-    """Explain a case whose kernels at both sides are given."""
+    """Explain a case whose kernels at both sides, or the error of their process, are given."""
 
     def run(base, head):
         answers = iter((base, head))
-        monkeypatch.setattr(why, "collect", lambda cases, conditions, **options: next(answers))
+
+        def collect(cases, conditions, **options):
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(why, "collect", collect)
         sides = [Side(name, name, "0" * 40, 0, tmp_path, "python") for name in ("base", "head")]
         return explain_kernels(sides, ["rows-16B"], 1, lambda done: None)["rows-16B"]
 
@@ -50,10 +57,5 @@ def test_code_that_a_side_cannot_show_is_said(explain):
     assert explain(failed, collected(KERNEL)) == Why("the code cannot be shown: AttributeError: no asm")
 
 
-def test_process_that_ends_is_said(monkeypatch, tmp_path):
-    def fail(*arguments, **options):
-        raise StaticReportError("it ended")
-
-    monkeypatch.setattr(why, "collect", fail)
-    found = explain_kernels([Side("base", "base", "0" * 40, 0, tmp_path, "python")] * 2, ["rows-16B"], 1, print)
-    assert found == {"rows-16B": Why("the code cannot be shown: it ended")}
+def test_process_that_ends_is_said(explain):
+    assert explain(StaticReportError("it ended"), None) == Why("the code cannot be shown: it ended")

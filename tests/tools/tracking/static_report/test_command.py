@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
-from gathernest.kernels.host.checkout import RevisionError, checkout
 from gathernest.kernels.host.cpu import PACKAGE
-from gathernest.tools.tracking.static_report import collect, command, cycles, revisions
+from gathernest.tools.tracking.static_report import collect, command
 from gathernest.tools.tracking.static_report.kernel_facts import Conditions
 from gathernest.tools.tracking.static_report.report import read_report
 
@@ -27,16 +27,15 @@ def collected():
 
 @pytest.fixture
 def compiled(collected, monkeypatch):
-    """Have the command find the kernels compiled, and return the conditions that it asks for."""
-    asked = []
+    """Have the command find the kernels compiled, and return what it finds and the conditions that it asks for."""
+    compiled = SimpleNamespace(found=collected, asked=[])
 
     def find(cases, conditions, **_):
-        asked.append(conditions)
-        return collected
+        compiled.asked.append(conditions)
+        return compiled.found
 
     monkeypatch.setattr(collect, "collect", find)
-    monkeypatch.setattr(cycles, "cycles_of", lambda loops, target, advance: {})
-    return asked
+    return compiled
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ def test_cases_of_one_kernel_have_the_same_facts_for_the_machine_asked_for(colle
     assert collected.failed == {}
 
 
-def test_report_is_a_table_of_loops(gathernest, compiled):
+def test_report_is_a_table_of_loops(gathernest, compiled, install):
     ended = gathernest(*STATIC)
     assert (ended.status, ended.err) == (0, "")
     lines = ended.out.splitlines()
@@ -81,7 +80,7 @@ def test_report_is_a_table_of_loops(gathernest, compiled):
     headings = ("loop", "vector", "instr", "loads", "stores", "nt", "prefetch", "spills", "calls", "branches", "bytes")
     assert tuple(lines[3].split()) == headings
     assert any(line.startswith("  gather inner ") and line.endswith(" 184 B") for line in lines)
-    assert compiled == [Conditions("x86-64-v3", MACHINE)]
+    assert compiled.asked == [Conditions("x86-64-v3", MACHINE)]
 
 
 def test_json_is_the_report_as_it_is_committed(gathernest, compiled, committed):
@@ -94,7 +93,7 @@ def test_machine_and_target_are_those_of_the_options(gathernest, compiled, tmp_p
     (tmp_path / "big.json").write_text('{"base": "zen4", "l3_bytes": 100663296}')
     options = ("--machine", str(tmp_path / "big.json"), "--target", "x86-64-v4", "--threads", "8", "--json", "-")
     assert gathernest(*STATIC, *options).status == 0
-    assert compiled == [Conditions("x86-64-v4", {"base": "zen4", "l3_bytes": 100663296, "threads": 8})]
+    assert compiled.asked == [Conditions("x86-64-v4", {"base": "zen4", "l3_bytes": 100663296, "threads": 8})]
 
 
 def test_report_that_is_the_same_is_told_in_a_line(gathernest, committed):
@@ -141,8 +140,7 @@ def test_difference_as_json(gathernest, changed):
     assert [loop["name"] for loop in change["loops"]] == ["gather inner"]
 
 
-def test_write_makes_the_file_that_of_the_whole_suite(gathernest, compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr("gathernest.tools.bench.cases.suite.chosen", lambda *_: CASES)
+def test_write_makes_the_file_that_of_the_whole_suite(gathernest, compiled, tmp_path):
     file = tmp_path / "static.json"
     for _ in range(2):
         ended = gathernest("bench", "--static", "--against", str(file), "--write")
@@ -150,13 +148,12 @@ def test_write_makes_the_file_that_of_the_whole_suite(gathernest, compiled, tmp_
     assert set(read_report(file.read_text(), "").kernels) == {"call-function", "call-kernel"}
 
 
-def test_case_that_does_not_compile_is_told_and_the_rest_goes_on(gathernest, collected, compiled, monkeypatch):
-    failed = replace(
+def test_case_that_does_not_compile_is_told_and_the_rest_goes_on(gathernest, collected, compiled):
+    compiled.found = replace(
         collected,
         kernels={"call-kernel": collected.kernels["call-kernel"]},
         failed={"call-function": "ScheduleError: no such loop"},
     )
-    monkeypatch.setattr(collect, "collect", lambda *_, **__: failed)
     ended = gathernest(*STATIC)
     assert (ended.status, ended.err) == (1, "gathernest: failed: call-function: ScheduleError: no such loop\n")
     assert ended.out.startswith("call-kernel")
@@ -210,39 +207,21 @@ def test_file_that_is_no_report_is_told(gathernest, tmp_path):
     assert "other.json is no static report, or one of another revision" in ended.err
 
 
-@pytest.fixture
-def in_checkout():
-    """Skip the test where there is no git, or the sources are in no checkout."""
-    try:
-        checkout()
-    except RevisionError as error:
-        pytest.skip(str(error))
-
-
-@pytest.mark.usefixtures("in_checkout")
-def test_revision_that_does_not_exist_is_told_in_a_line(gathernest):
+def test_revision_has_the_report_of_its_own_file_or_is_told_what_to_do(gathernest, repository, committed):
     ended = gathernest(*STATIC, "--against", "no-such")
     assert (ended.status, ended.err.count("\n")) == (2, 1)
     assert "--against: there is no file 'no-such'; there is no revision 'no-such' in " in ended.err
-
-
-@pytest.mark.usefixtures("in_checkout")
-def test_revision_has_the_report_of_its_own_file(gathernest, compiled, committed, monkeypatch):
-    monkeypatch.setattr(revisions, "git", lambda *command, otherwise: committed.read_text())
-    ended = gathernest(*STATIC, "--against", "HEAD")
-    assert (ended.status, ended.out) == (0, "the kernels of 2 cases are those of HEAD\n")
-
-
-@pytest.mark.usefixtures("in_checkout")
-def test_revision_without_a_report_is_told_what_to_do(gathernest, monkeypatch):
-    for module in (command, revisions):
-        monkeypatch.setattr(module, "COMMITTED", "asv_bench/no_such.json")
-    ended = gathernest(*STATIC, "--against", "HEAD")
+    ended = gathernest(*STATIC, "--against", "plain")
     assert (ended.status, ended.err) == (
         2,
-        "gathernest: error: revision HEAD has no asv_bench/no_such.json, as it is older than the static report; "
-        "`gathernest bench compare HEAD` compiles its kernels and compares them with these\n",
+        "gathernest: error: revision plain has no asv_bench/static.json, as it is older than the static report; "
+        "`gathernest bench compare plain` compiles its kernels and compares them with these\n",
     )
+    (repository.folder / "asv_bench").mkdir()
+    committed.rename(repository.folder / command.COMMITTED)
+    repository.commit("reported")
+    ended = gathernest(*STATIC, "--against", "reported")
+    assert (ended.status, ended.out) == (0, "the kernels of 2 cases are those of reported\n")
 
 
 def test_another_system_is_told(gathernest, monkeypatch):
