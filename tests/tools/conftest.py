@@ -39,13 +39,28 @@ def gathernest(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def gathernest_opt(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes a text or bytes the standard input of this process; it is a terminal if asked."""
+
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    def replace(stdin: str | bytes, *, at_terminal: bool = False) -> None:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        stream = Terminal(raw) if at_terminal else io.BytesIO(raw)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+
+    return replace
+
+
+@pytest.fixture
+def gathernest_opt(capsys: pytest.CaptureFixture[str], type_in: Callable[..., None]) -> Callable[..., Ended]:
     """Run the command `gathernest-opt` in this process, with a text or bytes as its standard input."""
 
-    def run(*words: str, stdin: str | bytes = "") -> Ended:
+    def run(*words: str, stdin: str | bytes = "", at_terminal: bool = False) -> Ended:
         capsys.readouterr()
-        raw = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        type_in(stdin, at_terminal=at_terminal)
         status = opt.main(words)
         return Ended(status, *capsys.readouterr())
 

@@ -62,8 +62,8 @@ def test_separate_check_leaves_the_result_untouched(library):
     assert np.all(inputs.out == 1)
 
 
-def test_result_that_is_given_is_compared_with_c_that_checks_before_it_writes(library, monkeypatch):
-    monkeypatch.setattr("gathernest.tools.bench.by_hand.compare.built", lambda: library)
+@pytest.mark.thorough
+def test_result_that_is_given_is_compared_with_c_that_checks_before_it_writes(library):
     (beside,) = compare(CASES[2:3], rounds=1, threads=1, advance=lambda _: None)
     assert {mode: beside.fastest[mode].check for mode in ("out=", "unchecked", EARLY)} == {
         "out=": SEPARATE,

@@ -49,32 +49,26 @@ def test_lists_of_numbers_are_on_one_line():
     assert '"data": [3, 4]\n' in text
 
 
-@pytest.mark.thorough
-def test_whole_suite_is_stored(gathernest, monkeypatch, tmp_path):
-    monkeypatch.setattr(machines, "FOLDER", tmp_path / "machines")
-    monkeypatch.setattr(command, "_measure_all", lambda *_: [])
-    monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
-    assert gathernest("bench", "--peers", "numpy", "--store", "--rounds", "2").status == 0
-    (path,) = (tmp_path / "machines").iterdir()
-    assert path.stem == machine_name(cpu_facts(), usable_cores())
-    found = json.loads(path.read_text())
-    assert (found["rounds"], found["load"], found["cases"]) == (2, 7.25, [])
+@pytest.fixture
+def folder(monkeypatch, tmp_path) -> Path:
+    """The folder of stored runs; the folder around it is not there."""
+    monkeypatch.setattr(machines, "FOLDER", tmp_path / "docs" / "machines")
+    return tmp_path / "docs" / "machines"
 
 
 @pytest.mark.thorough
-def test_family_that_no_mean_has_is_stored_beside_the_others(gathernest, monkeypatch, tmp_path):
-    folder = tmp_path / "machines"
-    monkeypatch.setattr(machines, "FOLDER", folder)
+def test_suite_is_stored_and_a_family_that_no_mean_has_beside_it(gathernest, monkeypatch, folder):
+    folder.parent.mkdir()
     ended = gathernest("bench", "--store", "--family", "bags")
     assert ended.status == 2
     assert "which does not exist; store the whole suite first" in ended.err
-    monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
     words = ("bench", "--peers", "numpy", "--store")
     measured = {name: Measured(BY_NAME[name], {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0}) for name in STORED}
-    monkeypatch.setattr(command, "_measure_all", lambda cases, *_: [replace(one, new=one) for one in measured.values()])
-    assert gathernest(*words).status == 0
     again = replace(measured["bags-zipf"], ratios={"numpy": 3.0})
-    monkeypatch.setattr(command, "_measure_all", lambda cases, *_: [replace(again, new=again)])
+    runs = iter([[replace(one, new=one) for one in measured.values()], *[[replace(again, new=again)]] * 2])
+    monkeypatch.setattr(command, "_measure_all", lambda *_: next(runs))
+    assert gathernest(*words).status == 0
+    assert [path.stem for path in folder.iterdir()] == [machine_name(cpu_facts(), usable_cores())]
     assert gathernest(*words, "--family", "bags", "--rounds", "2").status == 0
     (run,) = stored_runs(folder)
     assert [case["name"] for case in run["cases"]] == list(STORED)
@@ -100,8 +94,7 @@ def test_part_of_the_suite_is_not_stored(gathernest, words):
     ) in ended.err.replace("\n", " ")
 
 
-def test_package_without_its_pages_stores_nothing(gathernest, monkeypatch, tmp_path):
-    monkeypatch.setattr(machines, "FOLDER", tmp_path / "docs" / "machines")
+def test_package_without_its_pages_stores_nothing(gathernest, folder):
     ended = gathernest("bench", "--store")
     assert ended.status == 1
     assert "--store writes to docs/machines of a checkout, and " in ended.err

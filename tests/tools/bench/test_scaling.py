@@ -7,9 +7,8 @@ import pytest
 
 from gathernest.kernels.host.knobs import knobs
 from gathernest.tools.bench.cases.case import Case
-from gathernest.tools.bench.scaling import predict, threads_together
+from gathernest.tools.bench.scaling import predict
 from gathernest.tools.bench.scaling.compare import CASES, NO_MEMORY, Scaled, as_markdown, scale
-from gathernest.tools.bench.scaling.compute_loops import UNITS
 
 ROWS = Case("rows", "latency", (400, 64), (500,))
 
@@ -25,18 +24,6 @@ def test_gathers_and_loops_without_memory_are_timed_on_one_thread_and_on_several
     assert rows.name == "rows: 400x64xf32 by 500xi64"
     assert all(len(one.gains) == 3 and min(one.gains) > 0 for one in [*loops, rows])
     assert all(one.one_us > 0 and one.all_us > 0 for one in [*loops, rows])
-
-
-def test_all_threads_are_timed_beside_one_and_one_thread_is_not(monkeypatch):
-    counts: list[int] = []
-    monkeypatch.setattr(threads_together, "COPIED_BYTES", 1 << 20)
-    monkeypatch.setattr(threads_together, "compute_loops", lambda: {UNITS: lambda: counts.append(knobs.num_threads)})
-    found = threads_together.threads_together(2)
-    assert found is not None
-    assert found.computing > 0
-    assert found.copying > 0
-    assert set(counts) == {1, 2}
-    assert threads_together.threads_together(1) is None
 
 
 def test_markdown_has_the_median_the_least_and_the_greatest_gain():

@@ -1,6 +1,5 @@
 """`gathernest step`: all steps where there is no terminal, commands where there is one, JSON, files and errors."""
 
-import io
 import json
 
 import pytest
@@ -16,8 +15,8 @@ def outcome(capsys, *words: str) -> tuple[int, str, str]:
     return status, printed.out, printed.err.strip()
 
 
-def played(capsys, monkeypatch, commands: str) -> str:
-    monkeypatch.setattr("sys.stdin", io.StringIO(commands))
+def played(capsys, type_in, commands: str) -> str:
+    type_in(commands)
     status, out, error = outcome(capsys, *GATHER, "--element", "1,1", "--stage", "operator", "--interactive")
     assert (status, error) == (0, "")
     return out
@@ -36,14 +35,14 @@ def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
     assert "element = data[2, 1] = 6.0: byte 20, cache line 0" in out
 
 
-def test_commands_go_forwards_and_back(capsys, monkeypatch):
-    out = played(capsys, monkeypatch, "\nn\np\ng 5\nq\nn\n")
+def test_commands_go_forwards_and_back(capsys, type_in):
+    out = played(capsys, type_in, "\nn\np\ng 5\nq\nn\n")
     assert places(out) == ["[1/5]", "[2/5]", "[3/5]", "[2/5]", "[5/5]"]
     assert ">   3 |     %result = gather.gather" in out
 
 
-def test_the_ends_and_what_is_no_command_are_said(capsys, monkeypatch):
-    out = played(capsys, monkeypatch, "p\ng 6\ng\nhop 2\ng 5\n\n")
+def test_the_ends_and_what_is_no_command_are_said(capsys, type_in):
+    out = played(capsys, type_in, "p\ng 6\ng\nhop 2\ng 5\n\n")
     assert places(out) == ["[1/5]", "[5/5]"]
     for said in (
         "this is the first step",
@@ -55,8 +54,8 @@ def test_the_ends_and_what_is_no_command_are_said(capsys, monkeypatch):
         assert said in out
 
 
-def test_all_steps_are_listed_on_demand(capsys, monkeypatch):
-    out = played(capsys, monkeypatch, "l\n")
+def test_all_steps_are_listed_on_demand(capsys, type_in):
+    out = played(capsys, type_in, "l\n")
     assert "6.0 is stored to out[1, 1]: byte 12, cache line 0" in out
 
 
