@@ -1,4 +1,3 @@
-import io
 import os
 import re
 import subprocess
@@ -7,7 +6,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from gathernest.ir.errors import CompileError
 from gathernest.tools import cli
@@ -22,26 +20,31 @@ def run_process(*words: str, **settings) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
 
 
-def fail_with(error: BaseException):
-    def run(options):
-        raise error
+@pytest.fixture
+def failing_doctor(gathernest, monkeypatch):
+    """Return a function that runs `gathernest doctor` where that raises an error, or warns."""
+
+    def run(error: BaseException, *words: str):
+        def fail(options):
+            if not isinstance(error, Warning):
+                raise error
+            warnings.warn(error, stacklevel=1)
+            return 0
+
+        monkeypatch.setattr(doctor, "run", fail)
+        return gathernest("doctor", *words)
 
     return run
 
 
-def test_help_lists_every_command(gathernest):
-    ended = gathernest("--help")
-    assert ended.status == 0
-    for name in ("demo", "run", "show", "cache", "bench", "doctor"):
-        assert re.search(rf"^\s+{name}\s+\w+", ended.out, re.MULTILINE)
-
-
-@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["show"], ["cache"], ["bench"], ["doctor"]])
-def test_help_has_an_example(gathernest, command):
-    ended = gathernest(*command, "--help")
-    assert ended.status == 0
-    assert "example" in ended.out
-    assert f"  gathernest {' '.join(command)}".rstrip() in ended.out.replace("example: ", "  ")
+def test_help_lists_every_command_and_each_has_an_example(gathernest):
+    listed = gathernest("--help").out
+    for name in ("", *cli.COMMANDS):
+        ended = gathernest(*name.split(), "--help")
+        assert ended.status == 0
+        assert "example" in ended.out
+        assert f"  gathernest {name}".rstrip() in ended.out.replace("example: ", "  ")
+        assert not name or re.search(rf"^\s+{name}\s+\w+", listed, re.MULTILINE)
 
 
 def test_version_names_the_package(gathernest):
@@ -50,71 +53,52 @@ def test_version_names_the_package(gathernest):
     assert gathernest("--version").out == f"gathernest {gn.__version__}\n"
 
 
-def test_no_command_prints_the_help_and_fails(gathernest):
-    ended = gathernest()
-    assert ended.status == 2
-    assert ended.out == ""
-    assert "usage: gathernest" in ended.err
+SEE = "see 'gathernest show --help'"
+COUNT = "argument --rounds: expected a whole number from 1, got"
 
 
-def test_unknown_command_is_rejected_with_the_close_one(gathernest):
-    ended = gathernest("shwo", "--data", "9xf32")
-    assert ended.status == 2
-    assert ended.err == (
-        f"gathernest: error: there is no command 'shwo'; the commands are {', '.join(cli.COMMANDS)}; "
-        "did you mean 'show'?\n"
-    )
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "usage: gathernest"),
+        (
+            ("shwo", "--data", "9xf32"),
+            f"error: there is no command 'shwo'; the commands are {', '.join(cli.COMMANDS)}; did you mean 'show'?\n",
+        ),
+        ((*SHOW, "--stge", "all"), f"error: there is no option --stge; did you mean '--stage'? S{SEE[1:]}\n"),
+        (("show", "--dat", "9x4xf32", "--indices", "5xi64"), "there is no option --dat; did you mean '--data'?"),
+        (("--jsn", "doctor"), "there is no option --jsn"),
+        (("show", "--data", "9x4xf32"), "error: --indices is missing; name the gather with --data and --indices\n"),
+        ((*SHOW, "--axis", "first"), f"error: argument --axis: expected a whole number, got 'first'; {SEE}\n"),
+        (("doctor", "now"), "unrecognized arguments: now"),
+        *((("demo", f"--rounds={text}"), f"{COUNT} {text!r}") for text in ("0", "-3", "many", "1.5")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_misuse_is_named(gathernest, words, said):
+    ended = gathernest(*words)
+    assert (ended.status, ended.out) == (2, "")
+    assert said in ended.err
 
 
-def test_unknown_option_is_rejected_with_the_close_one(gathernest):
-    ended = gathernest(*SHOW, "--stge", "all")
-    assert ended.status == 2
-    assert ended.err == (
-        "gathernest: error: there is no option --stge; did you mean '--stage'? See 'gathernest show --help'\n"
-    )
-
-
-def test_unknown_option_comes_before_the_ones_it_leaves_missing(gathernest):
-    ended = gathernest("show", "--dat", "9x4xf32", "--indices", "5xi64")
-    assert "there is no option --dat; did you mean '--data'?" in ended.err
-
-
-def test_unknown_option_before_the_command_is_rejected(gathernest):
-    ended = gathernest("--jsn", "doctor")
-    assert ended.status == 2
-    assert "there is no option --jsn" in ended.err
-
-
-def test_missing_option_is_named(gathernest):
-    ended = gathernest("show", "--data", "9x4xf32")
-    assert ended.status == 2
-    assert ended.err == ("gathernest: error: --indices is missing; name the gather with --data and --indices\n")
-
-
-def test_option_of_the_wrong_kind_is_named(gathernest):
-    ended = gathernest(*SHOW, "--axis", "first")
-    assert ended.status == 2
-    assert ended.err == (
-        "gathernest: error: argument --axis: expected a whole number, got 'first'; see 'gathernest show --help'\n"
-    )
-
-
-def test_surplus_word_is_named(gathernest):
-    ended = gathernest("doctor", "now")
-    assert ended.status == 2
-    assert "unrecognized arguments: now" in ended.err
-
-
-@pytest.mark.parametrize("text", ["0", "-3", "many", "1.5"])
-def test_count_that_is_not_positive_is_rejected(gathernest, text):
-    ended = gathernest("demo", f"--rounds={text}")
-    assert ended.status == 2
-    assert f"argument --rounds: expected a whole number from 1, got {text!r}" in ended.err
-
-
-def test_interrupt_ends_with_130_and_one_line(gathernest, monkeypatch):
-    monkeypatch.setattr(doctor, "run", fail_with(KeyboardInterrupt()))
-    assert gathernest("doctor") == (130, "", "gathernest: interrupted\n")
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        (KeyboardInterrupt(), (130, "", "gathernest: interrupted\n")),
+        (
+            MemoryError("Unable to allocate 1.0 PiB"),
+            (1, "", "gathernest: error: there is not enough memory: Unable to allocate 1.0 PiB\n"),
+        ),
+        (UserWarning("the sun is low"), (0, "", "gathernest: warning: the sun is low\n")),
+        (
+            FileNotFoundError(2, "No such file or directory", "there.txt"),
+            (1, "", "gathernest: error: there.txt: No such file or directory\n"),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_error_is_one_line(failing_doctor, error, ended):
+    assert failing_doctor(error) == ended
 
 
 @pytest.mark.parametrize(("name", "command"), [("main", "gathernest"), ("opt", "gathernest-opt")])
@@ -132,46 +116,20 @@ sys.exit({name}())
     assert (ended.returncode, ended.stderr) == (130, f"{command}: interrupted\n")
 
 
-def test_operating_system_error_names_the_file(gathernest, monkeypatch):
-    monkeypatch.setattr(doctor, "run", fail_with(FileNotFoundError(2, "No such file or directory", "there.txt")))
-    assert gathernest("doctor") == (1, "", "gathernest: error: there.txt: No such file or directory\n")
-
-
-def test_lack_of_memory_is_one_line(gathernest, monkeypatch):
-    monkeypatch.setattr(doctor, "run", fail_with(MemoryError("Unable to allocate 1.0 PiB")))
-    ended = gathernest("doctor")
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest: error: there is not enough memory: Unable to allocate 1.0 PiB\n",
-    )
-
-
-def test_unexpected_error_is_one_line_and_shows_its_traceback_where_asked_for(
-    gathernest, monkeypatch, temporary_folder
-):
-    monkeypatch.setattr(doctor, "run", fail_with(ZeroDivisionError("one\ntwo \udcff")))
+def test_unexpected_error_is_one_line_and_shows_its_traceback_where_asked_for(failing_doctor, temporary_folder):
+    raised = ZeroDivisionError("one\ntwo \udcff")
     error = "gathernest: error: unexpected ZeroDivisionError: one; please report it with"
-    assert gathernest("doctor") == (1, "", f"{error} what --traceback shows\n")
-    first, *_, last = gathernest("doctor", "--traceback").err.splitlines()
+    assert failing_doctor(raised) == (1, "", f"{error} what --traceback shows\n")
+    first, *_, last = failing_doctor(raised, "--traceback").err.splitlines()
     assert (first, last) == ("Traceback (most recent call last):", f"{error} the lines above")
     assert list(temporary_folder.iterdir()) == []
 
 
-def test_source_of_an_error_is_shown_with_its_traceback(gathernest, monkeypatch):
+def test_source_of_an_error_is_shown_with_its_traceback(failing_doctor):
     error = CompileError("no; please report it with what print(error.source) shows", file="<x>", source="def gather(:")
-    monkeypatch.setattr(doctor, "run", fail_with(error))
-    assert gathernest("doctor").err == "gathernest: error: no; please report it with what --traceback shows\n"
-    *_, source, last = gathernest("doctor", "--traceback").err.splitlines()
+    assert failing_doctor(error).err == "gathernest: error: no; please report it with what --traceback shows\n"
+    *_, source, last = failing_doctor(error, "--traceback").err.splitlines()
     assert (source, last) == ("def gather(:", "gathernest: error: no; please report it with the lines above")
-
-
-def test_warning_is_one_line_without_its_source(gathernest, monkeypatch):
-    def run(options):
-        warnings.warn("the sun is low", stacklevel=1)
-        return 0
-
-    monkeypatch.setattr(doctor, "run", run)
-    assert gathernest("doctor") == (0, "", "gathernest: warning: the sun is low\n")
 
 
 def test_setting_that_is_not_allowed_is_one_line(gathernest, monkeypatch):
@@ -265,20 +223,14 @@ def test_help_imports_neither_numba_nor_xdsl():
     assert ended.returncode == 0
 
 
-def test_terminal_gets_colours(monkeypatch, capsys):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    terminal.make_console().print("title", style="bold")
-    assert "\x1b[" in capsys.readouterr().out
-
-
-def test_terminal_gets_no_colours_under_no_color(monkeypatch, capsys):
-    monkeypatch.setenv("NO_COLOR", "1")
+@pytest.mark.parametrize(("no_color", "has_colours"), [("", True), ("1", False)])
+def test_terminal_gets_colours_but_under_no_color(monkeypatch, capsys, no_color, has_colours):
+    monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     terminal.make_console().print("title", style="bold red")
-    assert capsys.readouterr().out == "title\n"
+    out = capsys.readouterr().out
+    assert ("\x1b[" in out) == has_colours and (has_colours or out == "title\n")
 
 
 def test_text_with_brackets_prints_as_it_is(capsys):
@@ -292,23 +244,16 @@ def test_progress_draws_nothing_where_no_terminal_is(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_progress_shows_its_title_its_steps_and_what_is_said(monkeypatch):
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=120, color_system=None)
-    monkeypatch.setattr(terminal, "make_console", lambda stderr: console)
+def test_progress_shows_its_title_its_steps_and_what_is_said(monkeypatch, capsys):
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
     with terminal.progress("work", 7) as show:
         show(1)
         show(2)
     with terminal.progress("other", None) as show:
         show(done=5, total=9, said="order=[/red] {x} :smile:")
-    first, last = screen.getvalue().split("other", 1)
+    first, last = capsys.readouterr().err.split("other", 1)
     assert "work" in first
     assert "3/7" in first
     assert "5/9" in last
     assert "order=[/red] {x} :smile:" in last
-
-
-def test_main_takes_its_words_from_the_command_line(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["gathernest", "--version"])
-    assert cli.main() == 0
-    assert capsys.readouterr().out.startswith("gathernest ")

@@ -10,19 +10,15 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.host import recycled_memory
 from gathernest.kernels.host.recycled_memory import LEAST_BYTES, RECYCLED, RecycledMemory
-
-MEGABYTE = 1024**2
 
 
 @pytest.fixture
-def memory(monkeypatch):
-    """Return memory of its own, which serves arrays from 1 MiB on and holds 8."""
-    monkeypatch.setattr(recycled_memory, "LEAST_BYTES", MEGABYTE)
-    with gn.knobs.scope(recycle_mb=8):
+def memory():
+    """Return memory of its own, which holds eight of the smallest arrays that it serves."""
+    with gn.knobs.scope(recycle_mb=8 * LEAST_BYTES >> 20):
         memory = RecycledMemory()
-        assert memory.serves(MEGABYTE)
+        assert memory.serves(LEAST_BYTES)
         yield memory
 
 
@@ -35,39 +31,40 @@ def held(memory):
 
 
 def test_the_next_array_of_the_same_size_gets_the_memory_of_a_dead_one(memory):
-    first = memory.empty((512, 512), np.dtype("f4"))
+    first = memory.empty((LEAST_BYTES // 2048, 512), np.dtype("f4"))
     place = address(first)
     assert place % 64 == 0 and first.flags.c_contiguous and first.flags.writeable
     del first
-    second = memory.empty((1024, 128), np.dtype("c8"))
-    assert address(second) == place and second.shape == (1024, 128) and held(memory) == 0
+    second = memory.empty((LEAST_BYTES // 1024, 128), np.dtype("c8"))
+    assert address(second) == place and second.shape == (LEAST_BYTES // 1024, 128) and held(memory) == 0
 
 
-@pytest.mark.parametrize("view_of", [lambda array: array[5:9], memoryview, lambda array: array.reshape(2, -1).T])
+@pytest.mark.parametrize("view_of", [lambda array: array[:9], memoryview, lambda array: array.reshape(2, -1).T])
 def test_memory_is_not_used_again_while_a_view_lives(memory, view_of):
-    first = memory.empty((MEGABYTE,), np.dtype("u1"))
-    first[:] = 7
+    first = memory.empty((LEAST_BYTES,), np.dtype("u1"))
+    first[:10] = 7
     place, view = address(first), view_of(first)
     del first
-    other = memory.empty((MEGABYTE,), np.dtype("u1"))
-    other[:] = 0
-    assert address(other) != place and (np.asarray(view) == 7).all()
+    other = memory.empty((LEAST_BYTES,), np.dtype("u1"))
+    other[:10] = 0
+    assert address(other) != place and np.asarray(view).ravel()[0] == 7
     del view
-    assert address(memory.empty((MEGABYTE,), np.dtype("u1"))) == place
+    assert address(memory.empty((LEAST_BYTES,), np.dtype("u1"))) == place
 
 
 def test_the_least_recently_used_blocks_go_first(memory):
-    arrays = [memory.empty((size * MEGABYTE,), np.dtype("u1")) for size in (3, 2, 2, 4)]
+    arrays = [memory.empty((size * LEAST_BYTES,), np.dtype("u1")) for size in (3, 2, 2, 4)]
     while arrays:
         del arrays[0]
-        assert held(memory) <= 8 * MEGABYTE
-    assert [block.size_bytes // MEGABYTE for block in memory._blocks] == [2, 2, 4]
+        assert held(memory) <= 8 * LEAST_BYTES
+    assert [block.size_bytes // LEAST_BYTES for block in memory._blocks] == [2, 2, 4]
 
 
 def test_only_large_results_that_fit_are_served(memory):
-    assert not memory.serves(MEGABYTE - 1) and memory.serves(8 * MEGABYTE) and not memory.serves(8 * MEGABYTE + 1)
+    most = 8 * LEAST_BYTES
+    assert not memory.serves(LEAST_BYTES - 1) and memory.serves(most) and not memory.serves(most + 1)
     with gn.knobs.scope(recycle_mb=0):
-        assert not memory.serves(MEGABYTE)
+        assert not memory.serves(LEAST_BYTES)
 
 
 def test_threads_never_share_a_block(memory):
@@ -75,9 +72,9 @@ def test_threads_never_share_a_block(memory):
 
     def work(mark):
         for _ in range(200):
-            array = memory.empty((MEGABYTE,), np.dtype("u1"))
-            array[::4096] = mark
-            if not (array[::4096] == mark).all():
+            array = memory.empty((LEAST_BYTES,), np.dtype("u1"))
+            array[::65536] = mark
+            if not (array[::65536] == mark).all():
                 wrong.append(mark)
 
     threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
@@ -85,16 +82,16 @@ def test_threads_never_share_a_block(memory):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and held(memory) <= 8 * MEGABYTE
+    assert not wrong and held(memory) <= 8 * LEAST_BYTES
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_recycles_nothing(memory):
-    alive, dead = (memory.empty((MEGABYTE,), np.dtype("u1")) for _ in range(2))
+    alive, dead = (memory.empty((LEAST_BYTES,), np.dtype("u1")) for _ in range(2))
     del dead
     child = os.fork()
     if child == 0:
-        was_served = memory.serves(MEGABYTE)
+        was_served = memory.serves(LEAST_BYTES)
         del alive
         os._exit(was_served or bool(memory._blocks))
     assert os.waitpid(child, 0)[1] == 0 and len(memory._blocks) == 1

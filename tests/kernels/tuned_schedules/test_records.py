@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
-from gathernest.kernels.host import files
 from gathernest.kernels.tuned_schedules import records as tuning_records
 from gathernest.kernels.tuned_schedules.records import (
     Record,
@@ -132,16 +132,16 @@ def test_a_damaged_file_is_moved_aside_when_it_is_written(tmp_path):
         assert read_records(path) == {"a class": RECORD}
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "records.json"
     change_records(path, lambda before: {"a class": RECORD})
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
-        change_records(path, lambda before: {})
+    largest, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, most))  # bytes of a file that this process writes
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            change_records(path, lambda before: {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, most))
     assert read_records(path) == {"a class": RECORD}
     assert len(list(tmp_path.iterdir())) == 2
 

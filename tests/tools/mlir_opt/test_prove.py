@@ -2,9 +2,9 @@
 
 import shlex
 
+import pytest
 from xdsl.dialects import arith
 
-from gathernest.kernels.host import dependencies
 from gathernest.lowering.passes.schedule import tile_loops
 
 TILED = "nest,erase-sizes,tile-loops{loops=indices sizes=16}"
@@ -17,14 +17,20 @@ def test_each_pass_has_a_line(gathernest_opt, operator_text) -> None:
     assert lines[-3:] == ["fold-bounds: proved", "erase-sizes: proved", "tile-loops{loops=indices sizes=16}: proved"]
 
 
-def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
-    gathernest_opt, gathernest, operator_text, monkeypatch, tmp_path
-) -> None:
+@pytest.fixture
+def short_tiles(monkeypatch) -> None:
+    """Have each tile lose its last iteration."""
+
     def one_short(builder, start, step, upper):
         return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
 
     right = tile_loops.tile_end
     monkeypatch.setattr(tile_loops, "tile_end", one_short)
+
+
+def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
+    gathernest_opt, gathernest, operator_text, short_tiles, tmp_path
+) -> None:
     saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
     assert ended.out.splitlines()[-1].startswith(
@@ -61,16 +67,14 @@ def test_a_pass_that_rejects_the_module_is_an_error(gathernest_opt, operator_tex
     assert "--prove: the nest has no loop 'indizes'" in ended.err
 
 
-def test_missing_packages_are_named(gathernest_opt, operator_text, monkeypatch) -> None:
-    monkeypatch.setitem(dependencies.PROVERS, "z3-solver", (99, 0))
-    dependencies.require.cache_clear()
+def test_missing_packages_are_named(gathernest_opt, operator_text, installed) -> None:
+    installed("z3-solver", "4.1")
     ended = gathernest_opt("-", "-p", "nest", "--prove", stdin=operator_text)
     assert ended.status == 1
-    assert "is too old; gathernest needs 99.0 or newer: pip install 'gathernest[prove]'" in ended.err
-    dependencies.require.cache_clear()
+    assert "z3-solver 4.1 is too old; gathernest needs 4.13 or newer: pip install 'gathernest[prove]'" in ended.err
 
 
-def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_opt, monkeypatch, tmp_path) -> None:
+def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_opt, request, tmp_path) -> None:
     words = ("--operator", "gather_grad", "--data", "9x4xf32", "--indices", "5xi64", "--scale", "0.5")
     module = gathernest("show", *words, "--stage", "operator").out
     pipeline = "canonical,lower-to-nest,fold-bounds,erase-sizes,tile-loops{loops=inner sizes=16}"
@@ -80,11 +84,7 @@ def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_
     assert lines[-1] == "tile-loops{loops=inner sizes=16}: proved"
     assert "undecided" not in ended.out
 
-    def one_short(builder, start, step, upper):
-        return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
-
-    right = tile_loops.tile_end
-    monkeypatch.setattr(tile_loops, "tile_end", one_short)
+    request.getfixturevalue("short_tiles")
     saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", pipeline, "--prove", "--reproducer", saved, stdin=module)
     assert ended.status == 1

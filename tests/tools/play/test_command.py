@@ -1,5 +1,7 @@
 import asyncio
+import contextlib
 import socket
+import sys
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -13,7 +15,7 @@ from gathernest.tools.play.settings import Settings
 def served(monkeypatch):
     """Return what the server is asked to serve."""
     calls = []
-    monkeypatch.setattr(server, "require_marimo", lambda: None)
+    pytest.importorskip("marimo", reason="the playground needs marimo: pip install 'gathernest[play]'")
     monkeypatch.setattr(server, "serve", lambda *words, **named: calls.append((*words, named["opens_browser"])))
     return calls
 
@@ -51,7 +53,7 @@ def test_a_wrong_option_is_a_usage_error(gathernest, served, words, message):
 
 
 def test_without_marimo_the_message_says_what_to_install(gathernest, monkeypatch):
-    monkeypatch.setattr(server, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "marimo", None)
     ended = gathernest("play")
     assert ended.status == 1
     assert ended.err == (
@@ -60,15 +62,14 @@ def test_without_marimo_the_message_says_what_to_install(gathernest, monkeypatch
     )
 
 
-def test_a_port_that_is_taken_is_told_and_the_default_gives_way(monkeypatch):
+def test_a_port_that_is_taken_is_told_and_the_default_gives_way():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(server.PortError, match=f"port {port} cannot be used .*; give another with --port"):
             server._bound(port)
-        monkeypatch.setattr(server, "PORT", port)
-        with server._bound(None) as other:
-            assert other.getsockname()[0] == "127.0.0.1"
-            assert other.getsockname()[1] != port
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", server.PORT)), server._bound(None) as other:
+        assert other.getsockname()[0] == "127.0.0.1"
+        assert other.getsockname()[1] != server.PORT
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,4 @@
 import dataclasses
-import tempfile
 
 import pytest
 
@@ -69,13 +68,12 @@ def test_a_stage_that_does_not_parse_has_line_and_column(plan, edited):
     assert mistake.message.startswith(f"line {mistake.line}, column {mistake.column}: ")
 
 
-def test_a_pass_that_rejects_an_edited_stage_says_so_and_shows_the_stage(plan, edited, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_pass_that_rejects_an_edited_stage_says_so_and_shows_the_stage(plan, edited, temporary_folder):
     settings = edited("08-drop-unit-loops", "gather.loop outer(", "gather.loop outside(")
     mistake = stages(with_edit(plan, settings.stage, settings.text))
     assert isinstance(mistake, Mistake)
     assert mistake.text.startswith("// RUN: gathernest-opt %s -p ")
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
 def test_a_stage_of_another_pipeline_says_so(plan, made):

@@ -77,7 +77,6 @@ def answers(monkeypatch):
             )
 
     monkeypatch.setattr(module, "WORKER", Answering())
-    monkeypatch.setattr(module, "SETTLED_S", 0)
 
 
 def test_what_the_worker_finds_is_shown_part_by_part(answers, plan):
