@@ -47,21 +47,6 @@ def test_copy_goes_past_the_caches_and_through_them_and_lines_have_every_distanc
     assert len(parallel) == len(DISTANCES_LINES)
 
 
-def test_small_work_is_offered_on_one_thread_too_and_repeated_there():
-    ways = ways_of(traffic_of(2000, 20), 4096)
-    for offered in ways.values():
-        for name, candidate in offered.items():
-            assert candidate.call.in_parallel != name.endswith(ON_ONE)
-            assert (candidate.call.repeats > 1) == name.endswith(ON_ONE)
-        assert 2 * sum(name.endswith(ON_ONE) for name in offered) == len(offered)
-
-
-def test_large_work_is_shared_by_all_threads():
-    ways = ways_of(traffic_of(2**26, 2**18), 2**25, threads=3)
-    calls = [candidate.call for offered in ways.values() for candidate in offered.values()]
-    assert {(call.shares, call.in_parallel, call.repeats) for call in calls} == {(3, True, 1)}
-
-
 SIZES = [
     (traffic_of(1, 1), 4, 1),
     (traffic_of(100, 0), 40, 2),
@@ -110,22 +95,6 @@ def test_every_way_runs_on_any_size(traffic, table_bytes, sets, threads):
                     candidate.call()
 
 
-def test_copy_reads_from_as_much_memory_as_the_table_and_every_set_of_indices():
-    traffic = Traffic((("indices", 2.0**14), ("data", 2.0**12), ("output", 2.0**12)), 64, 1.0, is_counted=True)
-    ways = ways_of(traffic, 2**13, sets=4)
-    copy, read = ways["copy"]["non-temporal stores"].call, ways["random lines"]["without prefetching"].call
-    assert [len(copy.memory[0]), len(read.memory[0])] == [2**13 + 4 * 2**14, 2**13]
-    sources = [source for source, *_ in windows_of(copy, 4)]
-    assert sources[-1] + traffic.total_bytes / 2 - sources[0] == 2**13 + 4 * 2**14
-
-
-def test_lines_in_order_are_timed_only_with_capacity_misses():
-    traffic = traffic_of(2**13, 64)
-    for in_order in (None, LinesInOrder(64, 1.0)):
-        assert set(loop_ways(traffic, 2**13, 2, 1, in_order)) == {"copy", "random lines"}
-    assert set(loop_ways(traffic, 2**13, 2, 1, LinesInOrder(65, 1.0))) == {"copy", "random lines", "lines in order"}
-
-
 @pytest.mark.parametrize("piece_lines", [1.0, 3.0])
 def test_lines_in_order_read_a_table_that_the_last_cache_holds_over_and_over(piece_lines):
     table_lines = 128
@@ -162,20 +131,6 @@ def test_bound_in_order_is_the_larger_of_both():
     rounds_us["copy"] = 15
     bound = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
     assert bound.in_order_us == bound.time_us == pytest.approx(15)
-
-
-def test_bound_in_order_without_capacity_misses_is_the_bound_and_none_where_they_are_not_counted():
-    for in_order in (None, LinesInOrder(20, 1.0)):
-        with knobs.scope(num_threads=1):
-            found = loops_of_traffic(traffic_of(2000, 20), 4096, in_order=in_order)
-        bound = found.measured(Timings({name: [3e-6] for name in found.timed}))
-        stored = bound.to_json()
-        if in_order is None:
-            assert (bound.ordered_us, bound.in_order_us, bound.fraction_in_order(9.0)) == (None, None, None)
-            assert (stored["ordered_lines"], stored["bound_in_order_us"]) == (None, None)
-        else:
-            assert (bound.ordered_us, bound.in_order_us) == (bound.lower_bound.lines_us, bound.time_us)
-            assert stored["bound_in_order_us"] == stored["time_us"]
 
 
 def test_copy_copies_the_place_that_it_is_given():
