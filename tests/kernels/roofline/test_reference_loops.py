@@ -150,13 +150,6 @@ def test_copy_copies_the_place_that_it_is_given():
                     np.testing.assert_array_equal(target, table[start : start + len(target)])
 
 
-def test_loops_read_and_write_no_half_of_a_line_that_is_all_zeros():
-    ways = ways_of(traffic_of(2**14, 64), 2**16)
-    copy, read = ways["copy"]["cached stores"].call, ways["random lines"]["without prefetching"].call
-    for memory in (*copy.memory[:2], read.memory[0]):
-        assert memory.reshape(-1, 32).any(axis=1).all()
-
-
 @pytest.mark.parametrize(
     ("output_bytes", "read_blocks"),
     [
@@ -194,31 +187,3 @@ def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares, loop
     call()
     read = np.concatenate([[2 * place, 2 * place + 1] for place in places[:75]])
     assert int(sums.view(np.int64)[::8].sum()) == int(values[read].sum())
-
-
-def test_bound_is_the_larger_median_for_the_work_of_one_gather():
-    with knobs.scope(num_threads=1):
-        found = loops_of_traffic(traffic_of(2000, 20), 4096)
-    copy, lines = (found.timed[name] for name in ("copy", "random lines"))
-    timings = Timings(
-        {
-            "copy": [1e-6 * copy.times, 9e-6 * copy.times, 2e-6 * copy.times],
-            "random lines": [5e-6 * lines.times, 4e-6 * lines.times, 1e-6 * lines.times],
-            "kernel": [1.0, 1.0, 1.0],
-        }
-    )
-    bound = found.measured(timings)
-    assert (bound.lower_bound.copy_us, bound.lower_bound.lines_us) == (pytest.approx(2), pytest.approx(4))
-    assert (bound.time_us, bound.lower_bound.bound_by) == (bound.lower_bound.lines_us, "random lines")
-    assert bound.lower_bound.copy_bytes_per_s == pytest.approx(1e9)
-    assert bound.lower_bound.lines_per_s == pytest.approx(5e6)
-    assert bound.fraction(8.0) == pytest.approx(0.5)
-    stored = bound.to_json()
-    assert stored["rounds_us"] == {"copy": [1.0, 9.0, 2.0], "random lines": [5.0, 4.0, 1.0]}
-    assert stored["ways"] == {"copy": copy.way, "random lines": lines.way}
-    assert (stored["threads"], stored["bound_by"], stored["bytes"]["all"], stored["lines"]) == (
-        1,
-        "random lines",
-        2000,
-        20,
-    )
