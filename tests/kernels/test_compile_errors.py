@@ -138,11 +138,11 @@ def test_settings_of_numba_that_forbid_kernels_are_named(variable, value, messag
     assert message in ended.stderr.splitlines()[-1]
 
 
-def test_stages_of_a_kernel_from_the_cache_are_dumped_too(tmp_path):
-    code = "import gathernest as gn; gn.gather([1.0, 2.0], [0])"
+def test_stages_of_a_kernel_from_the_cache_are_dumped_too(tmp_path, cache_dir, forget):
     for folder in ("cold", "warm"):
-        dump = {"GATHERNEST_DUMP_DIR": str(tmp_path / folder), "GATHERNEST_CACHE_DIR": str(tmp_path / "cache")}
-        subprocess.run([sys.executable, "-c", code], env={**os.environ, **dump}, check=True)
+        forget()
+        with gn.knobs.scope(dump_dir=tmp_path / folder):
+            gn.gather([1.0, 2.0], [0])
         assert list((tmp_path / folder).rglob("00-operator.mlir"))
 
 
