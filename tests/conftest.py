@@ -128,6 +128,17 @@ def unnamed_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def eager_threads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have threads share the work of the smallest gather, as on a machine where to wake them takes no time."""
+    from gathernest.kernels.host.knobs import knobs
+
+    file = tmp_path_factory.mktemp("machine") / "eager.json"
+    file.write_text('{"base": "zen4", "wake_ns": 1e-6}')
+    with knobs.scope(machine=file):
+        yield
+
+
+@pytest.fixture
 def known_ceilings(monkeypatch: pytest.MonkeyPatch):
     """Give explanations made-up peak rates, which are returned: to measure them takes both cores for 8 s."""
     from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate

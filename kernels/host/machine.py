@@ -100,9 +100,14 @@ def has_avx512(cpu: Mapping[str, str]) -> bool:
 @functools.cache
 def built_in_machine() -> KnownMachine:
     """Return the built-in model for this CPU, with the sizes of its caches where the system tells them."""
-    (name, because), sizes = built_in_for(cpu_facts()), cache_sizes()
+    return built_in_with(cpu_facts(), cache_sizes())
+
+
+def built_in_with(cpu: Mapping[str, str], sizes: Mapping[str, int]) -> KnownMachine:
+    """Return the built-in model for a CPU, as /proc/cpuinfo describes a core, with the sizes of caches in bytes."""
+    name, because = built_in_for(cpu)
     model = BUILT_IN[name]
-    if not has_avx512(cpu_facts()):
+    if not has_avx512(cpu):
         model = replace(model, wide_vector_bytes=min(model.wide_vector_bytes, AVX2_BYTES))
     l1, l2 = sizes.get("L1", model.l1_bytes), sizes.get("L2", model.l2_bytes)
     last = max(sizes.get("L3", 0), sizes.get("L2", 0)) or model.l3_bytes

@@ -2,6 +2,8 @@
 
 import importlib.util
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +63,8 @@ def test_file_that_no_package_has_is_named(site, packages):
         make_offline.make_offline(site)
 
 
-def test_folder_without_a_site_is_rejected(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["make_offline", str(tmp_path)])
-    assert make_offline.main() == 1
-    assert capsys.readouterr().err == f"make_offline: {tmp_path}/index.html is not there; run `asv publish` first\n"
+def test_folder_without_a_site_is_rejected(tmp_path):
+    command = [sys.executable, make_offline.__file__, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == f"make_offline: {tmp_path}/index.html is not there; run `asv publish` first\n"

@@ -169,8 +169,17 @@ def check(text: str, name: str) -> None:
             assert printed == expected, block.place
 
 
+# Pages whose blocks take 1 to 12 s.
+LONG = {"bisect", "larger_than_memory", "machine", "models", "plugins", "report", "tuning", "writing_passes"}
+
+
 @pytest.mark.parametrize(
-    "page", [path for path in PAGES if path.name not in FROM_DOCSTRINGS], ids=lambda path: path.stem
+    "page",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.thorough] * (path.stem in LONG))
+        for path in PAGES
+        if path.name not in FROM_DOCSTRINGS
+    ],
 )
 def test_every_block_runs_and_prints_what_stands_below_it(
     page: Path, tmp_path: Path, monkeypatch, unnamed_machine

@@ -4,9 +4,12 @@ import ast
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.thorough
 def test_no_string_literal_below_an_assignment() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{below.lineno}"

@@ -18,6 +18,7 @@ def make_page():
     return module.tutorial_page
 
 
+@pytest.mark.thorough
 def test_the_tutorial_runs_and_shows_each_part(make_page):
     page = make_page()
     assert [line for line in page.splitlines() if line.startswith("## ")][:5] == [

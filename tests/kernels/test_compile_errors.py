@@ -5,7 +5,6 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import pytest
@@ -42,9 +41,8 @@ def broken_backend(monkeypatch, forget, request):
 
 @pytest.mark.parametrize("always_compile", [False, True])
 def test_a_program_that_the_backend_rejects_is_a_compile_error(
-    broken_backend, cache_dir, always_compile, tmp_path, monkeypatch
+    broken_backend, cache_dir, always_compile, tmp_path, temporary_folder
 ):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     out = np.full(2, 7.0)
     with gn.knobs.scope(always_compile=always_compile), pytest.raises(gn.CompileError) as caught:
         gn.gather(np.arange(4.0), [0, 1], out=out)
@@ -96,8 +94,9 @@ def test_an_interrupt_of_the_compiler_stays_one(monkeypatch, cache_dir, interrup
 
 def test_llvm_never_calls_python_where_an_interrupt_would_be_lost(monkeypatch, cache_dir):
     called = []
+    engine = cpu_target.target_context.codegen()._engine._ee
     for hook in ("_object_cache_notify", "_object_cache_getbuffer"):
-        monkeypatch.setattr(cpu_target.target_context.codegen()._engine._ee, hook, lambda *_: called.append(1))
+        monkeypatch.setattr(engine, hook, lambda *_: called.append(1))
     assert gn.gather(np.arange(4.0), [0, 1]).tolist() == [0.0, 1.0]
     assert not called
 
@@ -139,17 +138,17 @@ def test_settings_of_numba_that_forbid_kernels_are_named(variable, value, messag
     assert message in ended.stderr.splitlines()[-1]
 
 
-def test_stages_of_a_kernel_from_the_cache_are_dumped_too(tmp_path):
-    code = "import gathernest as gn; gn.gather([1.0, 2.0], [0])"
+def test_stages_of_a_kernel_from_the_cache_are_dumped_too(tmp_path, cache_dir, forget):
     for folder in ("cold", "warm"):
-        dump = {"GATHERNEST_DUMP_DIR": str(tmp_path / folder), "GATHERNEST_CACHE_DIR": str(tmp_path / "cache")}
-        subprocess.run([sys.executable, "-c", code], env={**os.environ, **dump}, check=True)
+        forget()
+        with gn.knobs.scope(dump_dir=tmp_path / folder):
+            gn.gather([1.0, 2.0], [0])
         assert list((tmp_path / folder).rglob("00-operator.mlir"))
 
 
-def test_a_failure_of_the_compiler_is_an_internal_error_with_its_module(monkeypatch, forget, cache_dir, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
+def test_a_failure_of_the_compiler_is_an_internal_error_with_its_module(
+    monkeypatch, forget, cache_dir, tmp_path, temporary_folder
+):
     def fails(self, ctx, op):
         raise KeyError("by design")
 

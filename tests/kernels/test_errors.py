@@ -107,133 +107,64 @@ def test_a_long_value_is_shortened_in_its_error(call, value):
     assert max(map(len, str(caught.value).splitlines())) < 1000
 
 
+AXIS = "axis must be an int, a 0-D array or an array of one element"
+RANK_0 = "data has rank 0 and no axis to gather from; give data at least one dimension"
+MODES = "is not a bounds mode; use one of error, zero, clip, wrap, unchecked"
+LOWER = "lower batch_dims or gather from a later axis"
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, int)
+
+
+def differ(count: int, data: tuple[int, ...], indices: tuple[int, ...], dimension: int) -> str:
+    return (
+        f"the first {count} sizes of data and indices must be equal for batch_dims {count}, got data {data} and "
+        f"indices {indices}: they differ in dimension {dimension}"
+    )
+
+
 ATTRIBUTE_ERRORS = [
-    (DATA, [0], {"axis": 3}, "axis 3 is out of range [-3, 2] for data of rank 3"),
-    (DATA, [0], {"axis": -4}, "axis -4 is out of range [-3, 2] for data of rank 3"),
-    (
-        DATA,
-        [0],
-        {"axis": 2**70},
-        f"axis must be an int, a 0-D array or an array of one element, of at most 64 bits, got {2**70}",
+    *((DATA, [0], {"axis": axis}, f"axis {axis} is out of range [-3, 2] for data of rank 3") for axis in (3, -4)),
+    (DATA, [0], {"axis": 2**70}, f"{AXIS}, of at most 64 bits, got {2**70}"),
+    (5.0, [0], {}, RANK_0),
+    (np.array(5), 0, {"axis": -1}, RANK_0),
+    *(
+        (data, indices, {"axis": axis, "batch_dims": count}, f"batch_dims {count} is out of range {allowed}")
+        for data, indices, axis, count, allowed in [
+            (DATA, [0], 2, 2, "[-1, 1] for data of rank 3 and indices of rank 1"),
+            (DATA, [0], 2, -2, "[-1, 1] for data of rank 3 and indices of rank 1"),
+            (zeros(2), zeros(2, 1, 1), 0, 2, "[-3, 1] for data of rank 1 and indices of rank 3"),
+            (DATA, 0, 0, 1, "[0, 0] for data of rank 3 and indices of rank 0"),
+        ]
     ),
-    (5.0, [0], {}, "data has rank 0 and no axis to gather from; give data at least one dimension"),
-    (np.array(5), 0, {"axis": -1}, "data has rank 0 and no axis to gather from; give data at least one dimension"),
+    (DATA, zeros(2, 3), {"axis": 0, "batch_dims": 1}, f"batch_dims 1 must not be larger than axis 0; {LOWER}"),
     (
-        DATA,
-        [0],
-        {"axis": 2, "batch_dims": 2},
-        "batch_dims 2 is out of range [-1, 1] for data of rank 3 and indices of rank 1",
+        *(DATA, zeros(2, 3, 1), {"axis": 1, "batch_dims": -1}),
+        f"batch_dims -1 (that is 2) must not be larger than axis 1; {LOWER}",
     ),
-    (
-        DATA,
-        [0],
-        {"axis": 2, "batch_dims": -2},
-        "batch_dims -2 is out of range [-1, 1] for data of rank 3 and indices of rank 1",
+    (DATA, zeros(2, 4, 5), {"axis": 2, "batch_dims": 2}, differ(2, (2, 3, 4), (2, 4, 5), 1)),
+    (DATA, zeros(1, 5), {"axis": 1, "batch_dims": 1}, differ(1, (2, 3, 4), (1, 5), 0)),
+    (zeros(0, 3), zeros(1, 0), {"axis": 1, "batch_dims": 1}, differ(1, (0, 3), (1, 0), 0)),
+    *(
+        (DATA, [0], {"bounds": bounds}, f"bounds {bounds!r} {MODES}{more}")
+        for bounds, more in [
+            ("zeros", "; did you mean 'zero'?"),
+            ("raise", ""),
+            ("fill", "; a gather takes gathernest.Fill(value), too"),
+            (None, ""),
+            (["zero"], "; did you mean 'zero'?"),
+        ]
     ),
-    (
-        np.zeros(2),
-        np.zeros((2, 1, 1), int),
-        {"batch_dims": 2},
-        "batch_dims 2 is out of range [-3, 1] for data of rank 1 and indices of rank 3",
+    *((DATA, [0], {"axis": axis}, f"{AXIS}, got {axis!r}") for axis in (None, 1.0, "1", True, [0, 1], [True])),
+    *(
+        (DATA, [0], {"axis": axis}, f"{AXIS}, got an array of shape {np.shape(axis)} and dtype {axis.dtype}")
+        for axis in (np.bool_(True), np.array([0, 1]), np.array([[1]]), np.array(1.0))
     ),
-    (DATA, 0, {"batch_dims": 1}, "batch_dims 1 is out of range [0, 0] for data of rank 3 and indices of rank 0"),
+    *((DATA, [0], {"batch_dims": each}, f"batch_dims must be an int, got {each!r}") for each in (0.0, False, None)),
+    (DATA, [0], {"batch_dims": zeros(1)}, "batch_dims must be an int, got an array of shape (1,) and dtype int64"),
     (
-        DATA,
-        np.zeros((2, 3), int),
-        {"axis": 0, "batch_dims": 1},
-        "batch_dims 1 must not be larger than axis 0; lower batch_dims or gather from a later axis",
-    ),
-    (
-        DATA,
-        np.zeros((2, 3, 1), int),
-        {"axis": 1, "batch_dims": -1},
-        "batch_dims -1 (that is 2) must not be larger than axis 1; lower batch_dims or gather from a later axis",
-    ),
-    (
-        DATA,
-        np.zeros((2, 4, 5), int),
-        {"axis": 2, "batch_dims": 2},
-        "the first 2 sizes of data and indices must be equal for batch_dims 2, "
-        "got data (2, 3, 4) and indices (2, 4, 5): they differ in dimension 1",
-    ),
-    (
-        DATA,
-        np.zeros((1, 5), int),
-        {"axis": 1, "batch_dims": 1},
-        "the first 1 sizes of data and indices must be equal for batch_dims 1, "
-        "got data (2, 3, 4) and indices (1, 5): they differ in dimension 0",
-    ),
-    (
-        np.zeros((0, 3)),
-        np.zeros((1, 0), int),
-        {"axis": 1, "batch_dims": 1},
-        "the first 1 sizes of data and indices must be equal for batch_dims 1, "
-        "got data (0, 3) and indices (1, 0): they differ in dimension 0",
-    ),
-    (
-        DATA,
-        [0],
-        {"bounds": "zeros"},
-        "bounds 'zeros' is not a bounds mode; use one of error, zero, clip, wrap, unchecked; did you mean 'zero'?",
-    ),
-    (
-        DATA,
-        [0],
-        {"bounds": "raise"},
-        "bounds 'raise' is not a bounds mode; use one of error, zero, clip, wrap, unchecked",
-    ),
-    (
-        DATA,
-        [0],
-        {"bounds": "fill"},
-        "bounds 'fill' is not a bounds mode; use one of error, zero, clip, wrap, unchecked; a gather takes "
-        "gathernest.Fill(value), too",
-    ),
-    (DATA, [0], {"bounds": None}, "bounds None is not a bounds mode; use one of error, zero, clip, wrap, unchecked"),
-    (
-        DATA,
-        [0],
-        {"bounds": ["zero"]},
-        "bounds ['zero'] is not a bounds mode; use one of error, zero, clip, wrap, unchecked; did you mean 'zero'?",
-    ),
-    (DATA, [0], {"axis": None}, "axis must be an int, a 0-D array or an array of one element, got None"),
-    (DATA, [0], {"axis": 1.0}, "axis must be an int, a 0-D array or an array of one element, got 1.0"),
-    (DATA, [0], {"axis": "1"}, "axis must be an int, a 0-D array or an array of one element, got '1'"),
-    (DATA, [0], {"axis": True}, "axis must be an int, a 0-D array or an array of one element, got True"),
-    (DATA, [0], {"axis": [0, 1]}, "axis must be an int, a 0-D array or an array of one element, got [0, 1]"),
-    (DATA, [0], {"axis": [True]}, "axis must be an int, a 0-D array or an array of one element, got [True]"),
-    (
-        DATA,
-        [0],
-        {"axis": np.bool_(True)},
-        "axis must be an int, a 0-D array or an array of one element, got an array of shape () and dtype bool",
-    ),
-    (
-        DATA,
-        [0],
-        {"axis": np.array([0, 1])},
-        "axis must be an int, a 0-D array or an array of one element, got an array of shape (2,) and dtype int64",
-    ),
-    (
-        DATA,
-        [0],
-        {"axis": np.array([[1]])},
-        "axis must be an int, a 0-D array or an array of one element, got an array of shape (1, 1) and dtype int64",
-    ),
-    (
-        DATA,
-        [0],
-        {"axis": np.array(1.0)},
-        "axis must be an int, a 0-D array or an array of one element, got an array of shape () and dtype float64",
-    ),
-    (DATA, [0], {"batch_dims": 0.0}, "batch_dims must be an int, got 0.0"),
-    (DATA, [0], {"batch_dims": False}, "batch_dims must be an int, got False"),
-    (DATA, [0], {"batch_dims": None}, "batch_dims must be an int, got None"),
-    (DATA, [0], {"batch_dims": np.array([0])}, "batch_dims must be an int, got an array of shape (1,) and dtype int64"),
-    (
-        np.zeros((1,) * 64),
-        [[0, 0]],
-        {},
+        *(zeros(*[1] * 64), [[0, 0]], {}),
         "the result of data of rank 64 and indices of rank 2 has rank 65, and NumPy's arrays have at most 64; "
         "merge dimensions of one of them first",
     ),
@@ -247,41 +178,23 @@ def test_attributes_that_do_not_fit_are_rejected(data, indices, attributes, mess
     assert isinstance(caught.value, gn.InvalidGatherError)
 
 
+FIVE = "is out of range [-5, 4] for axis 0 of size 5"
 BOUNDS_ERRORS = [
-    (np.zeros(5), [1, 7, 2], 0, "index 7 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
-    (np.zeros(5), [1, -6], 0, "index -6 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
-    (np.zeros(5), 5, 0, "index 5 at position () of indices is out of range [-5, 4] for axis 0 of size 5"),
+    (np.zeros(5), [1, 7, 2], 0, f"index 7 at position (1,) of indices {FIVE}"),
+    (np.zeros(5), [1, -6], 0, f"index -6 at position (1,) of indices {FIVE}"),
+    (np.zeros(5), 5, 0, f"index 5 at position () of indices {FIVE}"),
+    (np.zeros(5), [-5, 5], 0, f"index 5 at position (1,) of indices {FIVE}"),
+    (np.zeros(5), np.array([0, 2**64 - 1], np.uint64), 0, f"index {2**64 - 1} at position (1,) of indices {FIVE}"),
+    (np.zeros(5), np.uint64(2**63), 0, f"index {2**63} at position () of indices {FIVE}"),
+    (np.zeros(5), [-(2**63)], 0, f"index {-(2**63)} at position (0,) of indices {FIVE}"),
     (DATA, [[0, 1], [2, 9]], -1, "index 9 at position (1, 1) of indices is out of range [-4, 3] for axis 2 of size 4"),
     (
-        DATA,
-        [[4, 1], [-5, 9]],
-        2,
+        *(DATA, [[4, 1], [-5, 9]], 2),
         "index 4 at position (0, 0) of indices is out of range [-4, 3] for axis 2 of size 4 "
         "(3 of 4 indices are out of range)",
     ),
-    (np.zeros(5), [-5, 5], 0, "index 5 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
     (
-        np.zeros(5),
-        np.array([0, 2**64 - 1], np.uint64),
-        0,
-        f"index {2**64 - 1} at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5",
-    ),
-    (
-        np.zeros(5),
-        np.uint64(2**63),
-        0,
-        f"index {2**63} at position () of indices is out of range [-5, 4] for axis 0 of size 5",
-    ),
-    (
-        np.zeros(5),
-        [-(2**63)],
-        0,
-        f"index {-(2**63)} at position (0,) of indices is out of range [-5, 4] for axis 0 of size 5",
-    ),
-    (
-        np.zeros(2),
-        [2**32 + 1],
-        0,
+        *(np.zeros(2), [2**32 + 1], 0),
         f"index {2**32 + 1} at position (0,) of indices is out of range [-2, 1] for axis 0 of size 2",
     ),
     (np.zeros((4, 0)), [4], 0, "index 4 at position (0,) of indices is out of range [-4, 3] for axis 0 of size 4"),
@@ -295,18 +208,6 @@ def test_an_index_outside_is_named_with_its_place_and_the_valid_range(data, indi
         gn.gather(data, indices, axis)
     assert isinstance(caught.value, gn.BoundsError)
     assert str(caught.value) == message + REMEDY
-
-
-@pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
-def test_an_empty_axis_rejects_many_indices(bounds):
-    with gn.knobs.scope(schedule=None), pytest.raises(gn.BoundsError, match="axis 1 of data has size 0"):
-        gn.gather(np.zeros((8, 0, 6)), np.zeros(100, int), 1, bounds=bounds)
-
-
-def test_an_empty_axis_gives_many_zeros_with_zero():
-    with gn.knobs.scope(schedule=None):
-        got = gn.gather(np.zeros((8, 0, 6)), np.zeros(100, int), 1, bounds="zero")
-    assert got.shape == (8, 100, 6) and not got.any()
 
 
 @pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])

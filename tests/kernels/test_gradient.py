@@ -12,7 +12,6 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.runtime import call_cache, launch
 from gathernest.kernels.runtime.prepare import Prepared
-from gathernest.lowering.schedule.machine_model import MachineModel
 
 GRAD = np.ones((4, 3), np.float32)
 
@@ -162,10 +161,9 @@ class TestRowsThatThreadsSplit:
     WANTED = np.add.reduceat(GRAD[np.argsort(INDICES, kind="stable")], np.arange(10) * 400)
 
     @pytest.fixture(autouse=True)
-    def two_threads(self, monkeypatch):
+    def two_threads(self, eager_threads):
         if launch.available_threads() < 2:
             pytest.skip("there is one thread")
-        monkeypatch.setattr(MachineModel, "is_worth_sharing", lambda *_: True)
         with gn.knobs.scope(num_threads=2):
             yield
 

@@ -4,10 +4,8 @@ import ast
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 import gathernest as gn
-from gathernest.ir.modules.context import parse_module
 from gathernest.lowering.registry import PIPELINES
 
 DATA = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
@@ -115,54 +113,20 @@ def test_a_kernel_compiled_for_no_indices_serves_some(indices):
 
 
 @pytest.mark.parametrize(
-    ("data", "indices", "message"),
+    ("data", "indices", "said"),
     [
-        (
-            DATA.astype(np.float64),
-            INDICES,
-            "this kernel was compiled for data 2x5x3xf32, got 2x5x3xf64; compile one for that dtype and rank, "
-            "or call gathernest.gather",
-        ),
-        (
-            DATA.view(np.int32),
-            INDICES,
-            "this kernel was compiled for data 2x5x3xf32, got 2x5x3xi32; compile one for that dtype and rank, "
-            "or call gathernest.gather",
-        ),
-        (
-            DATA[0],
-            INDICES,
-            "this kernel was compiled for data 2x5x3xf32, got 5x3xf32; compile one for that dtype and rank, "
-            "or call gathernest.gather",
-        ),
-        (
-            DATA,
-            INDICES.astype(np.int32),
-            "this kernel was compiled for indices 2x3xi64, got 2x3xi32; compile one for that dtype and rank, "
-            "or call gathernest.gather",
-        ),
-        (
-            DATA,
-            INDICES[0],
-            "this kernel was compiled for indices 2x3xi64, got 3xi64; compile one for that dtype and rank, "
-            "or call gathernest.gather",
-        ),
+        (DATA.astype(np.float64), INDICES, "data 2x5x3xf32, got 2x5x3xf64"),
+        (DATA.view(np.int32), INDICES, "data 2x5x3xf32, got 2x5x3xi32"),
+        (DATA[0], INDICES, "data 2x5x3xf32, got 5x3xf32"),
+        (DATA, INDICES.astype(np.int32), "indices 2x3xi64, got 2x3xi32"),
+        (DATA, INDICES[0], "indices 2x3xi64, got 3xi64"),
     ],
 )
-def test_a_kernel_rejects_other_dtypes_and_ranks(kernel, data, indices, message):
+def test_a_kernel_rejects_other_dtypes_and_ranks(kernel, data, indices, said):
     with pytest.raises(gn.InvalidGatherError) as caught:
         kernel(data, indices)
-    assert str(caught.value) == message
-
-
-def test_a_kernel_rejects_batch_sizes_that_differ(kernel):
-    with pytest.raises(gn.InvalidGatherError, match="the first 1 sizes of data and indices must be equal"):
-        kernel(DATA, np.zeros((3, 3), int))
-
-
-def test_a_kernel_rejects_indices_that_are_no_integers(kernel):
-    with pytest.raises(gn.IndexTypeError):
-        kernel(DATA, INDICES.astype(float))
+    fix = "compile one for that dtype and rank, or call gathernest.gather"
+    assert str(caught.value) == f"this kernel was compiled for {said}; {fix}"
 
 
 @pytest.mark.parametrize(
@@ -230,11 +194,6 @@ def test_the_stages_go_from_the_operator_to_loops(kernel):
     assert "gather.loop " not in stages["lower-nest-to-loops"]
 
 
-def test_every_stage_parses(kernel):
-    for text in kernel.stages.values():
-        assert isinstance(parse_module(text), ModuleOp)
-
-
 def test_the_pipeline_is_the_default_one_with_its_schedule(kernel):
     assert kernel.pipeline == PIPELINES["default"]
     given = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=TILED)
@@ -253,29 +212,9 @@ def test_the_source_is_a_python_module_with_its_ir_and_schedule_above(kernel):
     assert "store_i32(out + " in source
 
 
-def test_the_source_of_a_parallel_kernel_has_both_paths():
-    source = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=TILED).source
-    assert "if team:\n" in source and "share(team, " in source
-    assert "else:\n" in source and "for k in range(" in source
-
-
-def test_the_llvm_ir_and_the_assembly_are_those_of_the_kernel(kernel):
-    llvm, assembly = kernel.llvm_ir(), kernel.asm()
-    assert "load i32, ptr" in llvm or "x i32>, ptr" in llvm
-    assert "store i32" in llvm or "store <" in llvm
-    for text in (llvm, assembly):
-        assert "gathernest_kernel" in text
-        assert "6gather" in text
-
-
 def test_a_kernel_from_disk_has_the_same_source(forget, cache_dir):
     first = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=gn.Schedule())
     forget()
     second = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=gn.Schedule())
     assert second.source == first.source
     assert second(DATA, INDICES).tobytes() == WANTED.tobytes()
-
-
-def test_a_schedule_that_is_no_schedule_is_rejected():
-    with pytest.raises(gn.ScheduleError, match="a schedule must be a Schedule or its text, got 5"):
-        gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=5)  # type: ignore[arg-type]

@@ -51,17 +51,6 @@ def test_the_stub_has_the_same_names_from_the_same_modules():
     assert len(imports) == stub.count("import") and {name: home for home, name in imports} == gn._HOMES
 
 
-def test_dir_lists_the_public_names_alone():
-    assert dir(gn) == sorted(gn.__all__)
-
-
-@pytest.mark.parametrize(
-    "name", ["gather", "gather_nd", "gather_elements", "ops", "compile", "Kernel", "Schedule", "knobs", "ArraySpec"]
-)
-def test_the_names_of_the_design_are_public(name):
-    assert name in gn.__all__
-
-
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'gathernest' has no attribute 'gahter'"):
         gn.gahter  # noqa: B018

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
-from gathernest.lowering.schedule.machine_model import MachineModel
 
 from ..selection import examples
 from . import cases
+
+pytestmark = pytest.mark.usefixtures("eager_threads")
 
 EXACT = settings(cases.EXACT, max_examples=examples(7))
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -28,11 +29,6 @@ MODE_CASES = [
     (index_dtype, bounds, WIDTHS[number % 5], ALL_ROLE_SETS[-1 - number % 7])
     for number, (index_dtype, bounds) in enumerate(MODES)
 ]
-
-
-@pytest.fixture(autouse=True)
-def _small_work_runs_in_parallel_too(monkeypatch):
-    monkeypatch.setattr(MachineModel, "is_worth_sharing", lambda *_: True)
 
 
 def run(case, schedule: gn.Schedule | None = None):

@@ -23,7 +23,6 @@ from gathernest.kernels.runtime.compile import module_of, passes_of, run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.nest.queries import loops
 from gathernest.lowering.pipeline import parse_passes
-from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.steps import STEPS, Prefetch, Step, TileLoops
 
@@ -250,21 +249,20 @@ def test_legal_steps_change_no_byte_whatever_is_gathered(oracle, data):
     check_scheduled_stages(oracle, case, draw_legal_schedule(data.draw, case), data.draw(st.integers(0, 9)))
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize(
     "wanted", [None, "parallelize-loops", "hoist-indices", "gather-lanes", "prefetch", "stream-stores"]
 )
 @settings(EXACT, max_examples=examples(2))
 @given(data=st.data())
 def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(oracle, wanted, data):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MachineModel, "is_worth_sharing", lambda *_: True)
-        case = draw_case(data.draw, oracle, wanted)
-        schedule = draw_legal_schedule(data.draw, case, wanted)
-        try:
-            check_kernel(oracle, case, schedule)
-        except ScheduleError:  # it is compiled for a contiguous result first, whose nest may have other loops
-            if case.out_layout == "contiguous":
-                raise
+    case = draw_case(data.draw, oracle, wanted)
+    schedule = draw_legal_schedule(data.draw, case, wanted)
+    try:
+        check_kernel(oracle, case, schedule)
+    except ScheduleError:  # it is compiled for a contiguous result first, whose nest may have other loops
+        if case.out_layout == "contiguous":
+            raise
 
 
 @settings(EXACT, max_examples=examples(12))

@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
@@ -11,7 +10,6 @@ from xdsl.passes import ModulePass
 import gathernest as gn
 from gathernest.ir.modules.context import make_context
 from gathernest.kernels.bisection.wrong_pass import WrongPass
-from gathernest.kernels.playground.run_stage import parsed
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
@@ -225,15 +223,3 @@ def test_a_pass_that_fails_is_named():
 def test_a_schedule_that_is_not_legal_is_an_error():
     with pytest.raises(gn.ScheduleError, match="the nest has no loop 'nonesuch'; its loops are"):
         gn.bisect(*ROWS, schedule="tile-loops{loops=nonesuch sizes=4}")
-
-
-def test_parsed_clones_a_module():
-    module = parsed(gn.compile(*ROWS).stages["operator"])
-    assert parsed(module) is not module
-
-
-def test_arrays_are_those_of_the_problem():
-    found, _ = bisected("a row outside is not zeroed")
-    assert found is not None
-    assert isinstance(found.indices, np.ndarray)
-    assert found.problem.bounds == "zero"

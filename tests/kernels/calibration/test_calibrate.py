@@ -17,12 +17,17 @@ from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 @pytest.mark.thorough
 @pytest.mark.parametrize("other_cores", [0.0, 1.0], ids=["quiet", "busy"])
 def test_every_field_of_a_model_is_measured_or_uncertain(monkeypatch, other_cores):
-    monkeypatch.setattr(calibration, "OtherLoad", lambda: SimpleNamespace(cores=lambda: other_cores))
-    changes = {"LEAST_MEMORY_BYTES": 8 << 20, "MOST_MEMORY_BYTES": 8 << 20, "RATES_S": 0.0, "LATENCY_S": 0.0}
+    small = replace(BUILT_IN["zen4"], l1_bytes=32 << 10, l2_bytes=256 << 10, l3_bytes=1 << 20)
+    changes = {
+        "OtherLoad": lambda: SimpleNamespace(cores=lambda: other_cores),
+        "built_in_machine": lambda: machine.KnownMachine(small, ""),
+        "LEAST_MEMORY_BYTES": 8 << 20,
+        "MOST_MEMORY_BYTES": 8 << 20,
+        "RATES_S": 0.0,
+        "LATENCY_S": 0.0,
+    }
     for name, value in changes.items():
         monkeypatch.setattr(calibration, name, value)
-    small = replace(BUILT_IN["zen4"], l1_bytes=32 << 10, l2_bytes=256 << 10, l3_bytes=1 << 20)
-    monkeypatch.setattr(calibration, "built_in_machine", lambda: machine.KnownMachine(small, ""))
     reports: list[tuple[int, int]] = []
     found = calibrate(lambda done, most, said: reports.append((done, most)))
     assert reports[0][0] == 0 and reports == sorted(reports) and reports[-1][0] == reports[-1][1]

@@ -7,9 +7,7 @@ from gathernest.kernels.calibration.derived_model import (
     derived_fields,
     distance,
     element_fields,
-    rounded,
     shared_from_ns,
-    store_times,
     streamed_bytes,
     vector_bytes,
 )
@@ -36,24 +34,9 @@ def test_a_last_cache_shared_with_strangers_ends_where_reads_become_slow():
     assert 32 * MB <= last <= 64 * MB
 
 
-def test_a_noisy_time_within_a_cache_does_not_end_it():
-    noisy = {**latencies(*REPORTED), 4 * MB: 30.0}
-    assert cache_ends(noisy, REPORTED)[2] == REPORTED[2]
-
-
-def test_a_measured_size_is_a_few_quarters_of_a_power_of_two():
-    smooth = {size: 16.0 + size / MB for size in latencies(*REPORTED)} | {512 * MB: 528.0}
-    last = cache_ends({**smooth, 16 * KB: 2.0, 32 * KB: 2.0, 512 * KB: 5.0}, (32 * KB, MB, 480 * MB))[2]
-    assert last in {quarters << power for quarters in (4, 5, 6, 7) for power in range(30)}
-
-
 def test_the_nearest_distance_that_is_as_good_as_the_best_is_taken():
     assert distance({32: 18.0, 64: 11.8, 128: 8.0, 256: 7.9}, usual=64) == 128
     assert distance({32: 8.0, 64: 8.1, 128: 8.0, 256: 7.9}, usual=16) == 32
-
-
-def test_the_usual_distance_stays_where_it_is_as_good_as_the_best():
-    assert distance({32: 8.0, 64: 8.1, 128: 8.0, 256: 7.9}, usual=128) == 128
 
 
 TIMES = {
@@ -117,11 +100,6 @@ def test_one_thread_launches_nothing():
     assert not {"launch_ns", "wake_ns"} & derived_fields(TIMES, ZEN3, threads=1).keys()
 
 
-def test_a_difference_that_noise_made_negative_is_a_small_time():
-    fields = derived_fields({**TIMES, "launch": 9_000.0, "wake": 9_000.0}, ZEN3, threads=2)
-    assert (fields["launch_ns"], fields["wake_ns"]) == (100.0, 200.0)
-
-
 def elements(**changes: float) -> dict[str, float]:
     ways = {"alone": 2.0, "near": 1.2, "far": 1.5, "near, streamed": 1.2, **changes}
     return {f"{level} elements {way}": took for level in ("L3", "memory") for way, took in ways.items()}
@@ -132,21 +110,3 @@ def test_elements_cost_what_they_differ_by_and_a_prefetch_costs_its_instructions
     assert fields["near_line_ns"] == pytest.approx((1.1, 2.7))
     assert fields["alone_line_ns"] == pytest.approx((1.4 + 0.5 + 0.3, 3.0 + 0.5 + 0.3))
     assert fields["streamed_times"] == 1.0
-
-
-def test_non_temporal_stores_that_hold_back_elements_count_by_the_time_of_these():
-    slow, fast = (element_fields(elements(**{"near, streamed": ns}), (1.4, 3.0), 0.05) for ns in (2.55, 1.0))
-    assert (slow["streamed_times"], fast["streamed_times"]) == (pytest.approx(1.5), 1.0)
-
-
-def test_a_time_of_elements_that_noise_made_negative_is_an_instruction():
-    assert element_fields(elements(near=0.01, far=5.0), (1.4, 3.0), 0.05)["near_line_ns"] == (0.05, 0.05)
-
-
-def test_times_have_three_digits():
-    assert rounded({"a": 0.123456, "b": (1234.5, 2), "c": 1 << 20}) == {"a": 0.123, "b": (1230.0, 2), "c": 1 << 20}
-
-
-def test_cached_stores_take_as_much_longer_as_rows_written_by_them():
-    assert store_times(30.0, 20.0, 8.0) == pytest.approx(2.25)
-    assert store_times(20.0, 21.0, 8.0) == 1.0

@@ -12,7 +12,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError, GathernestError
 from gathernest.kernels.drawings.access_drawing import access_drawing
 from gathernest.kernels.drawings.accesses import accesses_of
-from gathernest.kernels.drawings.small_instance import small_instance, spread_indices
+from gathernest.kernels.drawings.small_instance import small_instance
 from gathernest.kernels.drawings.stream_drawing import stream_drawing, worth_drawing
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
@@ -23,14 +23,12 @@ from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.stepping.thread_share import thread_of
-from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.schedule import Schedule
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Of a longer drawing the golden has the sentences, and how many elements of each kind there are.
 MAX_BYTES = 25_000
 SHARED = "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o}"
-BATCHES = "parallelize-loops{loops=batch}"
 OWNERS = "owner-computes{owners=2 axis=axis},parallelize-loops{loops=owners}"
 BAGS = (np.arange(18).reshape(6, 3) * 7 % 13 - 1).tolist()
 
@@ -138,7 +136,6 @@ def test_a_small_instance_reads_what_its_operator_says(operator, data, indices, 
 
 
 TILED = "tile-loops{loops=indices sizes=256}"
-TWICE = "tile-loops{loops=indices,indices_i sizes=1024,512}"
 EVERY_STORE = (
     f"specialize-inner{{bytes=256}},{TILED},hoist-indices{{before=indices_i}},vectorize-inner{{lanes=8}},"
     "prefetch{what=rows loop=indices_i ahead=16 locality=3},stream-stores"
@@ -169,25 +166,6 @@ def test_small_instances_are_the_reviewed_ones(golden):
         ]
         lines += [f"    {text}" for text in (*map(str, small.pipelines), *small.notes)]
     golden("drawings/small_instances.txt", "\n".join(lines))
-
-
-def test_a_gather_that_is_small_stays_what_it_is():
-    plan = plan_of("gather", "9x8xf32", "7xi64", "tile-loops{loops=indices sizes=2}")
-    instance = small_instance(plan)
-    assert (instance.problem, instance.pipelines, instance.notes) == (plan.problem, (plan.pipeline,), ())
-
-
-def test_indices_lie_all_over_the_axis():
-    indices = spread_indices(problem_of("gather_nd", "50x700xf32", "200x2xui8"))
-    first, second = (set(column.tolist()) for column in indices.T)
-    assert max(first) < 50 and len(first) > 40
-    assert max(second) > 200 and len(second) > 90
-
-
-def test_a_pipeline_of_the_callers_is_drawn_too():
-    plan = plan_of("gather", "1000x64xf32", "5000xi64", TILED)
-    given = make_plan(plan.problem, Pipeline(plan.pipeline))
-    assert access_drawing(given) == access_drawing(plan)
 
 
 @pytest.mark.parametrize(("threads", "iterations"), [(1, 5), (2, 5), (4, 4), (4, 3), (3, 100), (7, 50), (4, 1)])

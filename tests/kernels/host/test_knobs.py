@@ -64,42 +64,22 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
     assert getattr(gn.knobs, name) == KNOBS[name].default
 
 
+COUNT, SWITCH = "a whole number from 1 below 2**31", "0, 1, false, true, no, yes, off or on"
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "allowed"),
     [
-        (
-            "num_threads",
-            "two",
-            "GATHERNEST_NUM_THREADS='two' is not allowed; set it to a whole number from 1 below 2**31",
-        ),
-        ("num_threads", "0", "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1 below 2**31"),
-        (
-            "num_threads",
-            "-1",
-            "GATHERNEST_NUM_THREADS='-1' is not allowed; set it to a whole number from 1 below 2**31",
-        ),
-        (
-            "num_threads",
-            "1.5",
-            "GATHERNEST_NUM_THREADS='1.5' is not allowed; set it to a whole number from 1 below 2**31",
-        ),
-        (
-            "interpret",
-            "maybe",
-            "GATHERNEST_INTERPRET='maybe' is not allowed; set it to 0, 1, false, true, no, yes, off or on",
-        ),
-        (
-            "always_compile",
-            "2",
-            "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0, 1, false, true, no, yes, off or on",
-        ),
+        *(("num_threads", text, COUNT) for text in ("two", "0", "-1", "1.5")),
+        ("interpret", "maybe", SWITCH),
+        ("always_compile", "2", SWITCH),
     ],
 )
-def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, message):
+def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, allowed):
     monkeypatch.setenv(KNOBS[name].variable, text)
     with pytest.raises(KnobError) as caught:
         getattr(gn.knobs, name)
-    assert str(caught.value) == message
+    assert str(caught.value) == f"{KNOBS[name].variable}={text!r} is not allowed; set it to {allowed}"
 
 
 @pytest.mark.parametrize(
@@ -156,22 +136,14 @@ def test_a_scope_with_one_bad_value_sets_none():
     assert gn.knobs.num_threads is None
 
 
-def test_a_scope_holds_for_its_own_thread_alone():
+def test_a_scope_holds_for_its_own_thread_and_an_assignment_for_every_one():
     seen = []
+    gn.knobs.interpret = True  # which holds for every thread
     with gn.knobs.scope(num_threads=3):
-        thread = threading.Thread(target=lambda: seen.append(gn.knobs.num_threads))
+        thread = threading.Thread(target=lambda: seen.extend([gn.knobs.num_threads, gn.knobs.interpret]))
         thread.start()
         thread.join()
-    assert seen == [None]
-
-
-def test_an_assignment_holds_for_every_thread():
-    seen = []
-    gn.knobs.num_threads = 3
-    thread = threading.Thread(target=lambda: seen.append(gn.knobs.num_threads))
-    thread.start()
-    thread.join()
-    assert seen == [3]
+    assert seen == [None, True]
 
 
 @pytest.mark.parametrize(
@@ -187,11 +159,6 @@ def test_an_assignment_holds_for_every_thread():
 def test_an_unknown_knob_is_rejected_with_the_closest_name(use):
     with pytest.raises(KnobError, match=r"there is no knob 'num_thread'; the knobs are .*; did you mean 'num_threads'"):
         use()
-
-
-def test_asking_whether_there_is_a_knob_gives_an_answer():
-    assert hasattr(gn.knobs, "num_threads")
-    assert not hasattr(gn.knobs, "num_thread")
 
 
 def test_interpret_runs_the_interpreter_and_compiles_nothing(forget, cache_dir):
@@ -248,14 +215,6 @@ def test_dump_dir_that_cannot_be_written_is_named(forget, cache_dir, monkeypatch
     assert str(raised.value) == f"GATHERNEST_DUMP_DIR={__file__} {said}"
 
 
-def test_dump_dir_gets_a_folder_for_each_kernel(forget, cache_dir, tmp_path):
-    with gn.knobs.scope(dump_dir=tmp_path / "dump", schedule=""):
-        gn.gather(DATA, INDICES)
-        gn.gather(DATA, INDICES, bounds="clip")
-        gn.gather(DATA, INDICES, bounds="clip")
-    assert len(list((tmp_path / "dump").iterdir())) == 2
-
-
 def test_schedule_is_used_for_every_gather(forget):
     with gn.knobs.scope(schedule="tile-loops{loops=indices sizes=2}"):
         assert gn.gather(DATA, INDICES).tolist() == WANTED
@@ -265,22 +224,6 @@ def test_schedule_is_used_for_every_gather(forget):
 def test_schedule_does_not_override_a_given_one():
     with gn.knobs.scope(schedule="tile-loops{loops=indices sizes=2}"):
         assert gn.compile("gather", DATA, INDICES, schedule=gn.Schedule()).schedule == gn.Schedule()
-
-
-def test_a_schedule_that_does_not_parse_is_rejected():
-    with (
-        gn.knobs.scope(schedule="tile-loop{loops=indices sizes=2}"),
-        pytest.raises(gn.ScheduleError, match=r"'tile-loop' is not a pass of a schedule.*did you mean 'tile-loops'"),
-    ):
-        gn.gather(DATA, INDICES)
-
-
-def test_a_schedule_of_loops_that_a_nest_lacks_is_rejected():
-    with (
-        gn.knobs.scope(schedule="parallelize-loops{loops=outer}"),
-        pytest.raises(gn.ScheduleError, match="the nest has no loop 'outer'; its loops are "),
-    ):
-        gn.gather(DATA, INDICES)
 
 
 def test_a_schedule_from_the_environment_is_part_of_the_key(forget, monkeypatch):

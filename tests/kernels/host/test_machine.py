@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host import machine
 from gathernest.kernels.host.knobs import KnobError, knobs
-from gathernest.kernels.host.machine import built_in_for, known_machine, machine_model
+from gathernest.kernels.host.machine import built_in_for, built_in_with, known_machine, machine_model
 from gathernest.kernels.host.machine_files.measured_file import MachineFileWarning
-from gathernest.kernels.runtime import select_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
+
+XEON = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167", "flags": "avx2 avx512f"}
 
 
 @pytest.fixture
@@ -59,36 +61,26 @@ def test_why_a_model_was_taken_says_what_the_cpu_is():
 
 
 @pytest.mark.parametrize(("flags", "expected"), [("avx2 avx512f", 64), ("avx2", 32)])
-def test_vectors_are_as_wide_as_the_instructions_that_a_virtual_machine_shows(monkeypatch, flags, expected):
+def test_vectors_are_as_wide_as_the_instructions_that_a_virtual_machine_shows(flags, expected):
     cpu = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "flags": flags}
-    monkeypatch.setattr(machine, "cpu_facts", lambda: cpu)
-    machine.built_in_machine.cache_clear()
-    found = machine.built_in_machine().model
-    machine.built_in_machine.cache_clear()
+    found = built_in_with(cpu, {}).model
     assert (found.name, found.wide_vector_bytes) == ("zen4", expected)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected"),
+    ("cpu", "sizes", "expected"),
     [
-        ({"L1": 49152, "L2": 2 << 20, "L3": 16 << 20}, (49152, 2 << 20, 16 << 20)),
-        ({"L2": 4 << 20}, (32 << 10, 4 << 20, 4 << 20)),
-        ({}, (32 << 10, 256 << 10, 8 << 20)),
+        ({}, {"L1": 49152, "L2": 2 << 20, "L3": 16 << 20}, (49152, 2 << 20, 16 << 20)),
+        ({}, {"L2": 4 << 20}, (32 << 10, 4 << 20, 4 << 20)),
+        ({}, {}, (32 << 10, 256 << 10, 8 << 20)),
+        # Of the last cache of a whole Xeon, no more is counted on than the model's.
+        (XEON, {"L1": 1, "L2": 2, "L3": 480 << 20}, (1, 2, 60 << 20)),
+        (XEON, {"L1": 1, "L2": 2, "L3": 30 << 20}, (1, 2, 30 << 20)),
     ],
 )
-def test_the_system_tells_the_sizes_of_this_machines_caches(monkeypatch, sizes, expected):
-    monkeypatch.setattr(machine, "cpu_facts", dict)
-    monkeypatch.setattr(machine, "cache_sizes", lambda: sizes)
-    model = machine.built_in_machine.__wrapped__().model
+def test_the_system_tells_the_sizes_of_this_machines_caches(cpu, sizes, expected):
+    model = built_in_with(cpu, sizes).model
     assert (model.l1_bytes, model.l2_bytes, model.l3_bytes) == expected
-
-
-@pytest.mark.parametrize(("reported", "expected"), [(480 << 20, 60 << 20), (30 << 20, 30 << 20)])
-def test_of_the_last_cache_of_a_whole_xeon_no_more_is_counted_on_than_the_models(monkeypatch, reported, expected):
-    cpu = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167", "flags": "avx2 avx512f"}
-    monkeypatch.setattr(machine, "cpu_facts", lambda: cpu)
-    monkeypatch.setattr(machine, "cache_sizes", lambda: {"L3": reported})
-    assert machine.built_in_machine.__wrapped__().model.l3_bytes == expected
 
 
 def test_a_built_in_model_is_taken_by_its_name_with_its_own_caches(monkeypatch):
@@ -196,29 +188,22 @@ def test_the_choice_of_another_machine_is_seen_on_this_one(file):
     assert "stream-stores" not in schedule(machine=file(base="zen4", l3_bytes=1 << 30))
 
 
-def test_a_repeated_call_is_planned_for_the_machine_that_is_set_meanwhile(monkeypatch):
-    data, indices, names = np.arange(4000.0).reshape(1000, 4), np.arange(999), []
-
-    def noted():
-        model = machine_model()
-        names.append(model.name)
-        return model
-
-    monkeypatch.setattr(select_schedule, "machine_model", noted)
-    for name in ("zen3", "zen3", "zen3", "avx2"):
-        with knobs.scope(machine=name):
-            assert (gn.gather(data, indices) == data[:999]).all()
-    assert list(dict.fromkeys(names)) == ["zen3", "avx2"] and names.count("zen3") == names.count("avx2")
-
-
-def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(monkeypatch, unnamed_machine):
-    asked = []
-    monkeypatch.setattr(select_schedule, "tuned_schedules", asked.append)
+def test_a_repeated_call_is_planned_for_the_machine_that_is_set_meanwhile():
+    data, indices = np.arange(4000.0).reshape(1000, 4), np.arange(999)
     with knobs.scope(machine="zen3"):
-        gn.compile("gather", "100x64xf32", "500xi64")
-    assert asked == []
-    gn.compile("gather", "100x64xf32", "500xi64")
-    assert asked
+        for _ in range(3):  # planned, remembered, found
+            assert (gn.gather(data, indices) == data[:999]).all()
+    with knobs.scope(machine="zen9"), pytest.raises(KnobError, match="the machine 'zen9' cannot be read"):
+        gn.gather(data, indices)
+
+
+def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(unnamed_machine, tmp_path):
+    (tmp_path / "records.json").write_text("damage")
+    with knobs.scope(tuning=tmp_path / "records.json"):
+        with warnings.catch_warnings(action="error"), knobs.scope(machine="zen3"):
+            gn.compile("gather", "101x64xf32", "500xi64")
+        with pytest.warns(Warning, match="records.json"):
+            gn.compile("gather", "101x64xf32", "500xi64")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")

@@ -102,18 +102,6 @@ def test_the_steps_of_an_element_are_there_where_there_are_any(text, section):
     assert element_steps(gn.compile("gather", "4x3xf32", "0xi64").plan) is None
 
 
-def test_steps_are_those_of_the_small_gather_of_every_operator():
-    for operator, data, indices in (
-        ("gather_nd", "9x7x5xf32", "6x2xi64"),
-        ("gather_elements", "9x7xf32", "6x7xi32"),
-        ("gather_grad", "90x70xf32", "60xi64"),
-    ):
-        steps = element_steps(gn.compile(operator, data, indices).plan)
-        assert steps is not None
-        assert steps.is_right
-        assert len(steps) > 4
-
-
 def test_the_origins_of_each_line_are_there_for_the_browser(text, trace):
     (stored,) = re.findall(r'<script type="application/json" class="origins">(.*?)</script>', text)
     levels = json.loads(stored)
@@ -160,12 +148,6 @@ def test_lines_that_a_pass_made_are_marked_and_new_numbers_are_no_change(trace):
     view = views(dataclasses.replace(trace, levels=(before, renamed)))[1]
     assert [line.is_new for line in view.parts[0].lines] == [False, True]
     assert (view.added, view.removed) == (1, 1)
-
-
-def test_the_llvm_ir_of_the_wrapper_is_folded(trace):
-    own, rest = views(trace)[4].parts
-    assert [line.number for line in own.lines] == [0, 1, 2, 3]
-    assert (rest.is_folded, [line.number for line in rest.lines]) == (True, [4])
 
 
 @pytest.mark.parametrize(

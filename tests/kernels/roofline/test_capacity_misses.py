@@ -228,12 +228,6 @@ class TestOfAGather:
         _, found = in_order(Gather(), data, indices)
         assert found is not None and found.piece_lines == pytest.approx(4, rel=0.01)
 
-    def test_too_many_reads_are_not_looked_at(self, monkeypatch):
-        monkeypatch.setattr(capacity_misses, "MOST_LINES", 999)
-        data = np.zeros((300, 16), np.float32)
-        assert in_order(Gather(), data, np.arange(300))[1] is not None
-        assert in_order(Gather(), data, RNG.integers(0, 300, 1000))[1] is None
-
     def test_gradients_and_lines_that_were_not_counted_have_no_order(self):
         data, indices = np.zeros((300, 16), np.float32), np.arange(300)
         assert in_order(Gather(), data, indices, gradient=Gradient())[1] is None
@@ -242,8 +236,7 @@ class TestOfAGather:
         assert lines_in_order(problem, indices, expected, table_bytes=data.nbytes, threads=1) is None
 
 
-def test_a_table_within_the_first_cache_has_no_capacity_misses(monkeypatch):
-    monkeypatch.setattr("gathernest.kernels.host.cpu.cache_sizes", lambda: {"L1": 2**15, "L2": 2**20})
-    data, indices = np.zeros((400, 16), np.float32), RNG.integers(0, 400, 5000)
+def test_a_table_within_the_first_cache_has_no_capacity_misses():
+    data, indices = np.zeros((100, 16), np.float32), RNG.integers(0, 100, 5000)
     traffic, found = in_order(Gather(), data, indices)
     assert found == LinesInOrder(traffic.lines, traffic.piece_lines)

@@ -10,7 +10,6 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.distinct_lines import count_lines
 from gathernest.kernels.roofline.lower_bound import fewest_bytes, lower_bound_of
-from gathernest.kernels.roofline.traffic import merged
 from gathernest.kernels.runtime.plan import make_plan
 
 CEILINGS = Ceilings(
@@ -152,13 +151,6 @@ def test_streams_are_indices_data_and_output():
     assert traffic.total_bytes == 1320
 
 
-def test_rows_that_straddle_lines_count_both():
-    data, indices = np.zeros((1000, 16), np.float32), np.array([3, 500, 900])
-    problem = problem_of(Gather(), data, indices)
-    assert count_lines(make_plan(problem), indices, 0) == (3, 1.0)
-    assert count_lines(make_plan(problem), indices, 16) == (6, 2.0)
-
-
 def test_gradient_reads_grad_and_writes_the_whole_output():
     problem = problem_of(Gather(), np.zeros((1000, 16), np.float32), np.arange(10), gradient=Gradient())
     traffic = fewest_bytes(problem, np.arange(10))
@@ -173,31 +165,11 @@ def test_repeated_and_broadcast_arrays_are_read_once():
     assert dict(traffic.streams) == {"indices": 40, "data": 5 * 64, "output": 100 * 5 * 64}
 
 
-def test_a_piece_grows_over_holes_of_less_than_a_line():
-    assert merged(64, [(3, 127)]) == (64 + 2 * 127, ())
-    assert merged(64, [(3, 128)]) == (64, ((3, 128),))
-    assert merged(4, [(5, -400), (10, -40), (1, 7), (9, 0)]) == (4 + 9 * 40 + 4 * 400, ())
-
-
-def test_batches_of_one_broadcast_table_draw_from_it_together():
-    data = np.broadcast_to(np.zeros((1, 5000, 16), np.float32), (40, 5000, 16))
-    indices = np.random.default_rng(0).integers(0, 5000, (40, 100))
-    problem = problem_of(Gather(1, 1), data, indices)
-    counted = fewest_bytes(problem, indices).lines
-    assert fewest_bytes(problem).lines == pytest.approx(counted, rel=0.03)
-
-
 def test_arrays_with_holes_count_by_whole_lines():
     data, indices = np.zeros((50, 3), np.float32), np.zeros((10, 32), np.int32)[:, 5]
     out = ArraySpec((10, 3), np.float32, (256, 128))
     problem = Problem.checked(Gather(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.ERROR, out)
     assert dict(fewest_bytes(problem).streams) | {"data": 0} == {"indices": 10 * 64, "data": 0, "output": 30 * 64}
-
-
-def test_every_second_index_costs_the_lines_of_all():
-    indices = np.zeros(20, np.int32)[::2]
-    problem = problem_of(Gather(), np.zeros((50, 16), np.float32), indices)
-    assert dict(fewest_bytes(problem, indices).streams) == {"indices": 128, "data": 64, "output": 640}
 
 
 def test_an_empty_gather_reads_no_data():
@@ -208,15 +180,6 @@ def test_an_empty_gather_reads_no_data():
             assert (traffic.lines, dict(traffic.streams)["output"]) == (0, 0)
 
 
-def test_lower_bound_never_falls_when_there_are_more_indices():
-    times = [
-        bound_of(Gather(), ArraySpec((10**6, 64), "f4"), ArraySpec((count,), "i8"))
-        for count in (10, 100, 10**4, 10**5, 10**6, 10**7)
-    ]
-    assert [bound.time_us for bound in times] == sorted(bound.time_us for bound in times)
-    assert times[0].time_us < times[-1].time_us
-
-
 def test_lower_bound_is_the_larger_of_both_times():
     scalars = bound_of(Gather(), ArraySpec((64 << 20,), "f4"), ArraySpec((10**6,), "i4"))
     assert scalars.bound_by == "random lines"
@@ -224,25 +187,6 @@ def test_lower_bound_is_the_larger_of_both_times():
     rows = bound_of(Gather(), ArraySpec((64, 1 << 20), "f4"), ArraySpec((64,), "i4"))
     assert rows.bound_by == "copy"
     assert rows.fraction(2 * rows.time_us) == pytest.approx(0.5)
-
-
-def test_sorted_indices_are_read_as_one_long_piece():
-    data, indices = np.zeros((1000, 16), np.float32), np.arange(1000)
-    problem = problem_of(Gather(), data, indices)
-    assert count_lines(make_plan(problem), indices) == (1000, 1000.0)
-
-
-def test_small_windows_count_as_whole_pieces():
-    last_axis = problem_of(Gather(1), ArraySpec((8192, 1024), "f4"), ArraySpec((512,), "i8"))
-    assert fewest_bytes(last_axis).piece_lines == pytest.approx(64, rel=0.01)
-    sparse = problem_of(Gather(1), ArraySpec((8192, 1024), "f4"), ArraySpec((3,), "i8"))
-    assert fewest_bytes(sparse).piece_lines == 1
-
-
-def test_lower_bound_prints_as_json():
-    stored = bound_of(Gather(), "100x16xf32", "10xi64").to_json()
-    assert stored["bytes"]["all"] == sum(count for name, count in stored["bytes"].items() if name != "all")
-    assert {"time_us", "bound_by", "lines", "copy_us", "lines_us"} <= set(stored)
 
 
 def test_fewest_bytes_reject_indices_of_another_shape():

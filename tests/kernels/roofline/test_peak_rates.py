@@ -1,14 +1,13 @@
 import json
 import math
 import stat
+from types import SimpleNamespace
 
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.host import cpu
 from gathernest.kernels.host.cache_folder import CacheWarning
-from gathernest.kernels.roofline import measure_peaks
-from gathernest.kernels.roofline import peak_rates as ceilings_module
+from gathernest.kernels.roofline import measure_peaks, peak_rates
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.peak_rates import ceilings, machine_facts
 
@@ -22,22 +21,22 @@ RATES = Ceilings(
 
 @pytest.fixture
 def measurings(monkeypatch, cache_dir):
-    """Counts how often the machine is measured, which gives made-up rates at once."""
-    calls: list[dict] = []
+    """Have the machine measured at once, which gives made-up rates; return them, and what was measured."""
+    measured = SimpleNamespace(rates=RATES, calls=[])
 
     def measure(facts, progress):
-        calls.append(facts)
-        if progress is not None:
-            progress(1, 1)
-        return Ceilings(facts, RATES.copies, RATES.lines)
+        measured.calls.append(facts)
+        return Ceilings(facts, measured.rates.copies, measured.rates.lines)
 
     monkeypatch.setattr(measure_peaks, "measure_ceilings", measure)
-    monkeypatch.setattr(ceilings_module, "_known", {})
-    return calls
+    forget()
+    yield measured
+    forget()
 
 
-def forget(monkeypatch):
-    monkeypatch.setattr(ceilings_module, "_known", {})
+def forget():
+    """Have the next call read the file, as that of another process would."""
+    peak_rates._known.clear()
 
 
 def test_rates_are_interpolated_in_the_logarithm_of_the_size():
@@ -52,12 +51,12 @@ def test_rates_outside_the_measured_sizes_are_those_at_the_ends(size, rate):
     assert RATES.copy_bytes_per_s(size) == pytest.approx(rate)
 
 
-def test_ceilings_are_measured_once_and_read_from_their_file(measurings, monkeypatch, cache_dir):
+def test_ceilings_are_measured_once_and_read_from_their_file(measurings, cache_dir):
     found = ceilings()
     assert ceilings() is found
-    forget(monkeypatch)
+    forget()
     assert ceilings() == found
-    assert len(measurings) == 1
+    assert len(measurings.calls) == 1
     (file,) = (cache_dir / "ceilings").iterdir()
     stored = json.loads(file.read_text())
     assert stored["machine"] == machine_facts()
@@ -68,7 +67,7 @@ def test_another_number_of_threads_has_ceilings_of_its_own(measurings, cache_dir
     ceilings()
     with gn.knobs.scope(num_threads=1):
         assert ceilings().threads == 1
-    threads = {facts["threads"] for facts in measurings}
+    threads = {facts["threads"] for facts in measurings.calls}
     assert len(list((cache_dir / "ceilings").iterdir())) == len(threads)
 
 
@@ -86,42 +85,40 @@ def test_another_number_of_threads_has_ceilings_of_its_own(measurings, cache_dir
         lambda text: text.replace('"threads"', '"strands"'),
     ],
 )
-def test_damaged_file_is_measured_and_written_anew(measurings, monkeypatch, cache_dir, damage):
+def test_damaged_file_is_measured_and_written_anew(measurings, cache_dir, damage):
     found = ceilings()
     (file,) = (cache_dir / "ceilings").iterdir()
     file.write_text(damage(file.read_text()))
-    forget(monkeypatch)
+    forget()
     assert ceilings() == found
-    assert len(measurings) == 2
+    assert len(measurings.calls) == 2
     assert Ceilings.from_json(json.loads(file.read_text())) == found
 
 
-def test_unsound_file_is_measured_and_written_anew(measurings, monkeypatch, cache_dir, make_unsound):
+def test_unsound_file_is_measured_and_written_anew(measurings, cache_dir, make_unsound):
     found = ceilings()
     (file,) = (cache_dir / "ceilings").iterdir()
     make_unsound(file)
-    forget(monkeypatch)
+    forget()
     assert ceilings() == found
-    assert len(measurings) == 2
+    assert len(measurings.calls) == 2
     assert stat.S_IMODE(file.lstat().st_mode) == 0o644
     assert Ceilings.from_json(json.loads(file.read_text())) == found
 
 
-def test_remeasuring_keeps_the_better_rates(measurings, monkeypatch):
-    before = ceilings()
-    faster = Ceilings(before.machine, (CopyRate(1000, 70.0), CopyRate(100_000, 12.0)), before.lines)
-    monkeypatch.setattr(measure_peaks, "measure_ceilings", lambda facts, progress: faster)
+def test_remeasuring_keeps_the_better_rates(measurings):
+    ceilings()
+    measurings.rates = Ceilings(FACTS, (CopyRate(1000, 70.0), CopyRate(100_000, 12.0)), RATES.lines)
     after = ceilings(remeasure=True)
     assert [rate.bytes_per_s for rate in after.copies] == [100.0, 12.0]
-    forget(monkeypatch)
+    forget()
     assert ceilings() == after
 
 
-def test_rates_at_other_sizes_replace_the_known_ones(measurings, monkeypatch):
+def test_rates_at_other_sizes_replace_the_known_ones(measurings):
     ceilings()
-    other = Ceilings(machine_facts(), (CopyRate(2000, 1.0),), RATES.lines)
-    monkeypatch.setattr(measure_peaks, "measure_ceilings", lambda facts, progress: other)
-    assert ceilings(remeasure=True) == other
+    measurings.rates = Ceilings(FACTS, (CopyRate(2000, 1.0),), RATES.lines)
+    assert ceilings(remeasure=True) == Ceilings(machine_facts(), measurings.rates.copies, RATES.lines)
 
 
 def test_unwritable_folder_is_one_warning_and_ceilings_in_memory(measurings, tmp_path):
@@ -134,18 +131,18 @@ def test_unwritable_folder_is_one_warning_and_ceilings_in_memory(measurings, tmp
         "machine are measured anew in every process. Set GATHERNEST_CACHE_DIR to a folder that can be written"
     )
     assert ceilings() is found
-    assert len(measurings) == 1
+    assert len(measurings.calls) == 1
 
 
-def test_always_compile_neither_reads_nor_writes_the_file(measurings, monkeypatch, cache_dir):
+def test_always_compile_neither_reads_nor_writes_the_file(measurings, cache_dir):
     with gn.knobs.scope(always_compile=True):
         ceilings()
         assert not (cache_dir / "ceilings").exists()
     ceilings(remeasure=True)
-    forget(monkeypatch)
+    forget()
     with gn.knobs.scope(always_compile=True):
         ceilings()
-    assert len(measurings) == 3
+    assert len(measurings.calls) == 3
 
 
 @pytest.mark.thorough
@@ -159,13 +156,3 @@ def test_measuring_gives_a_rate_for_every_size_and_reports_its_passes(cache_dir)
     assert footprints == sorted(set(footprints))
     assert {rate.piece_lines for rate in found.lines} == set(measure_peaks.PIECES_LINES)
     assert Ceilings.from_json(json.loads(json.dumps(found.to_json()))) == found
-
-
-def test_last_level_caches_of_the_usable_cores_count_together():
-    sizes = cpu.cache_sizes()
-    total = cpu.last_level_cache_bytes()
-    assert total % (sizes[max(sizes)] if sizes else 2**25) == 0 and total > 0
-
-
-def test_free_memory_is_what_the_system_says():
-    assert 2**20 < cpu.free_memory_bytes() < 2**50

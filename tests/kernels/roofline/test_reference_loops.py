@@ -7,9 +7,9 @@ import pytest
 
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.roofline import probe_kernels, reference_loops
+from gathernest.kernels.roofline import probe_kernels
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder
-from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall, Ways
+from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall
 from gathernest.kernels.roofline.reference_loops import loop_ways, loops_of_traffic
 from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.kernels.runtime.array_checks import address
@@ -45,48 +45,6 @@ def test_copy_goes_past_the_caches_and_through_them_and_lines_have_every_distanc
         "prefetching 256 and 16 lines ahead",
     ]
     assert len(parallel) == len(DISTANCES_LINES)
-
-
-def test_distances_that_are_the_same_in_pieces_are_one_way():
-    ways = ways_of(traffic_of(2**24, 2**16, 512.0), 2**24, threads=1)["random lines"]
-    assert list(ways) == [
-        "without prefetching",
-        "prefetching 512 lines ahead into the first cache",
-        "prefetching 512 lines ahead into the second cache",
-        "prefetching 512 and 512 lines ahead",
-    ]
-
-
-@pytest.mark.parametrize(("lines", "is_fissioned"), [(1, False), (2, True), (4, True), (16, True), (17, False)])
-def test_pieces_of_some_lines_are_also_prefetched_many_at_a_time(lines, is_fissioned):
-    ways = ways_of(traffic_of(2**24, 2**16, float(lines)), 2**24, threads=1)["random lines"]
-    found = [
-        way for name, way in ways.items() if name.endswith("lines ahead into the second cache, 32 places at a time")
-    ]
-    assert len(found) == (2 if is_fissioned else 0)
-    calls = [way.call for way in found]
-    assert all((call.loop, call.lines, call.near) == (probe_kernels.READ_FISSIONED, lines, 0) for call in calls)
-
-
-def test_small_work_is_offered_on_one_thread_too_and_repeated_there():
-    ways = ways_of(traffic_of(2000, 20), 4096)
-    for offered in ways.values():
-        for name, candidate in offered.items():
-            assert candidate.call.in_parallel != name.endswith(ON_ONE)
-            assert (candidate.call.repeats > 1) == name.endswith(ON_ONE)
-        assert 2 * sum(name.endswith(ON_ONE) for name in offered) == len(offered)
-
-
-def test_large_work_is_shared_by_all_threads():
-    ways = ways_of(traffic_of(2**26, 2**18), 2**25, threads=3)
-    calls = [candidate.call for offered in ways.values() for candidate in offered.values()]
-    assert {(call.shares, call.in_parallel, call.repeats) for call in calls} == {(3, True, 1)}
-
-
-def test_one_thread_needs_no_name():
-    ways = ways_of(traffic_of(2**26, 2**18), 2**25, threads=1)
-    assert not any(name.endswith(ON_ONE) for offered in ways.values() for name in offered)
-    assert all(not candidate.call.in_parallel for offered in ways.values() for candidate in offered.values())
 
 
 SIZES = [
@@ -137,40 +95,9 @@ def test_every_way_runs_on_any_size(traffic, table_bytes, sets, threads):
                     candidate.call()
 
 
-def test_each_set_of_indices_has_a_place_of_its_own_and_the_target_stays():
-    ways = ways_of(traffic_of(2**13, 64), 2**20, sets=4)
-    copies = windows_of(ways["copy"]["non-temporal stores"].call, 8)
-    assert [source - copies[0][0] for source, *_ in copies] == 2 * [
-        number * (2**20 - 2**12) // 3 // 64 * 64 for number in range(4)
-    ]
-    assert len({target for _, target, _, _ in copies}) == 1
-    reads = windows_of(ways["random lines"]["without prefetching"].call, 4)
-    assert [first for _, _, first, _ in reads] == [number * (2**14 - 64) // 3 for number in range(4)]
-    assert all(last - first == 64 for _, _, first, last in reads)
-
-
-def test_copy_reads_from_as_much_memory_as_the_table_and_every_set_of_indices():
-    traffic = Traffic((("indices", 2.0**14), ("data", 2.0**12), ("output", 2.0**12)), 64, 1.0, is_counted=True)
-    ways = ways_of(traffic, 2**13, sets=4)
-    copy, read = ways["copy"]["non-temporal stores"].call, ways["random lines"]["without prefetching"].call
-    assert [len(copy.memory[0]), len(read.memory[0])] == [2**13 + 4 * 2**14, 2**13]
-    sources = [source for source, *_ in windows_of(copy, 4)]
-    assert sources[-1] + traffic.total_bytes / 2 - sources[0] == 2**13 + 4 * 2**14
-
-
-def test_lines_in_order_are_timed_only_with_capacity_misses():
-    traffic = traffic_of(2**13, 64)
-    for in_order in (None, LinesInOrder(64, 1.0)):
-        assert set(loop_ways(traffic, 2**13, 2, 1, in_order)) == {"copy", "random lines"}
-    assert set(loop_ways(traffic, 2**13, 2, 1, LinesInOrder(65, 1.0))) == {"copy", "random lines", "lines in order"}
-
-
 @pytest.mark.parametrize("piece_lines", [1.0, 3.0])
-@pytest.mark.parametrize(("cache_bytes", "table_lines"), [(2**20, 128), (2**12, 64)])
-def test_lines_in_order_read_a_table_that_the_last_cache_holds_over_and_over(
-    monkeypatch, cache_bytes, table_lines, piece_lines
-):
-    monkeypatch.setattr(reference_loops, "last_level_cache_bytes", lambda: cache_bytes)
+def test_lines_in_order_read_a_table_that_the_last_cache_holds_over_and_over(piece_lines):
+    table_lines = 128
     ways = loop_ways(traffic_of(2**13, 100), 2**13, 2, 3, LinesInOrder(1000, piece_lines))["lines in order"]
     for candidate in ways.values():
         call, (table, places, _) = candidate.call, candidate.call.memory
@@ -206,32 +133,6 @@ def test_bound_in_order_is_the_larger_of_both():
     assert bound.in_order_us == bound.time_us == pytest.approx(15)
 
 
-def test_bound_in_order_without_capacity_misses_is_the_bound_and_none_where_they_are_not_counted():
-    for in_order in (None, LinesInOrder(20, 1.0)):
-        with knobs.scope(num_threads=1):
-            found = loops_of_traffic(traffic_of(2000, 20), 4096, in_order=in_order)
-        bound = found.measured(Timings({name: [3e-6] for name in found.timed}))
-        stored = bound.to_json()
-        if in_order is None:
-            assert (bound.ordered_us, bound.in_order_us, bound.fraction_in_order(9.0)) == (None, None, None)
-            assert (stored["ordered_lines"], stored["bound_in_order_us"]) == (None, None)
-        else:
-            assert (bound.ordered_us, bound.in_order_us) == (bound.lower_bound.lines_us, bound.time_us)
-            assert stored["bound_in_order_us"] == stored["time_us"]
-
-
-def test_ways_of_one_loop_go_on_where_the_other_stopped():
-    ways = ways_of(traffic_of(2**13, 64), 2**20, sets=4)["copy"]
-    assert ways["non-temporal stores"].call.windows is ways["cached stores"].call.windows
-
-
-def test_places_are_all_pieces_of_the_table_in_a_random_order():
-    call = ways_of(traffic_of(2**13, 64), 2**16)["random lines"]["without prefetching"].call
-    places = call.memory[1][: 2**10]
-    assert sorted(places) == list(range(2**10))
-    assert list(places) != sorted(places)
-
-
 def test_copy_copies_the_place_that_it_is_given():
     for threads in (1, 2, 3):
         with knobs.scope(num_threads=threads):
@@ -247,13 +148,6 @@ def test_copy_copies_the_place_that_it_is_given():
                     call()
                     start = window[0] - address(table)
                     np.testing.assert_array_equal(target, table[start : start + len(target)])
-
-
-def test_loops_read_and_write_no_half_of_a_line_that_is_all_zeros():
-    ways = ways_of(traffic_of(2**14, 64), 2**16)
-    copy, read = ways["copy"]["cached stores"].call, ways["random lines"]["without prefetching"].call
-    for memory in (*copy.memory[:2], read.memory[0]):
-        assert memory.reshape(-1, 32).any(axis=1).all()
 
 
 @pytest.mark.parametrize(
@@ -293,77 +187,3 @@ def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares, loop
     call()
     read = np.concatenate([[2 * place, 2 * place + 1] for place in places[:75]])
     assert int(sums.view(np.int64)[::8].sum()) == int(values[read].sum())
-
-
-def test_work_larger_than_memory_allows_is_timed_in_part(monkeypatch):
-    monkeypatch.setattr(reference_loops, "MOST_BYTES", 2**16)
-    ways = ways_of(traffic_of(2**24, 2**17), 2**30, threads=1)
-    copy, read = ways["copy"]["non-temporal stores"], ways["random lines"]["without prefetching"]
-    assert [len(memory) for memory in copy.call.memory[:2]] == [2**16, 2**16]
-    assert (copy.times, read.times) == (2**17 / 2**24 * copy.call.repeats, 2**10 / 2**17 * read.call.repeats)
-
-
-def test_number_of_threads_is_that_of_a_gather():
-    with knobs.scope(num_threads=1):
-        found = loops_of_traffic(traffic_of(2**22, 2**12), 2**20)
-    assert found.threads == 1
-    assert {call.shares for call in found.calls.values()} == {1}
-
-
-def test_bound_is_the_larger_median_for_the_work_of_one_gather():
-    with knobs.scope(num_threads=1):
-        found = loops_of_traffic(traffic_of(2000, 20), 4096)
-    copy, lines = (found.timed[name] for name in ("copy", "random lines"))
-    timings = Timings(
-        {
-            "copy": [1e-6 * copy.times, 9e-6 * copy.times, 2e-6 * copy.times],
-            "random lines": [5e-6 * lines.times, 4e-6 * lines.times, 1e-6 * lines.times],
-            "kernel": [1.0, 1.0, 1.0],
-        }
-    )
-    bound = found.measured(timings)
-    assert (bound.lower_bound.copy_us, bound.lower_bound.lines_us) == (pytest.approx(2), pytest.approx(4))
-    assert (bound.time_us, bound.lower_bound.bound_by) == (bound.lower_bound.lines_us, "random lines")
-    assert bound.lower_bound.copy_bytes_per_s == pytest.approx(1e9)
-    assert bound.lower_bound.lines_per_s == pytest.approx(5e6)
-    assert bound.fraction(8.0) == pytest.approx(0.5)
-    stored = bound.to_json()
-    assert stored["rounds_us"] == {"copy": [1.0, 9.0, 2.0], "random lines": [5.0, 4.0, 1.0]}
-    assert stored["ways"] == {"copy": copy.way, "random lines": lines.way}
-    assert (stored["threads"], stored["bound_by"], stored["bytes"]["all"], stored["lines"]) == (
-        1,
-        "random lines",
-        2000,
-        20,
-    )
-
-
-def test_a_trial_leaves_out_what_is_hopeless_and_counts_one_of_several_repeats(monkeypatch):
-    seen: list[str] = []
-    windows = itertools.repeat((0, 0, 0, 0))
-    ways = {name: LoopCall(READS, windows, (), 1, repeats) for name, repeats in (("slow", 1), ("near", 1), ("best", 3))}
-    seconds = {"slow": 4.0, "near": 1.2, "best": 3.0}
-
-    def fastest_s(call, tried_s):
-        (name,) = (name for name, way in ways.items() if way is call)
-        seen.append(name)
-        return seconds[name]
-
-    monkeypatch.setattr("gathernest.kernels.roofline.probe_calls._fastest_s", fastest_s)
-    trial = Ways(ways, sure_passes=1)
-    trial.improve()
-    assert (trial.best, trial.best_s) == ("best", 1.0)
-    seen.clear()
-    assert trial.improve() == 1.0
-    assert seen == ["near", "best"]
-
-
-def test_a_call_is_serial_or_parallel_as_it_was_made(monkeypatch):
-    asked: list[bool] = []
-    ways = ways_of(traffic_of(2000, 20), 4096)["copy"]
-    monkeypatch.setattr(
-        "gathernest.kernels.roofline.probe_calls.launch", lambda loop, numbers, is_shared: asked.append(is_shared)
-    )
-    ways["non-temporal stores"].call()
-    ways[f"non-temporal stores{ON_ONE}"].call()
-    assert asked == [True, False]

@@ -26,12 +26,6 @@ def test_markdown_has_the_means_of_families_and_every_case():
     assert cases.splitlines()[2].startswith("| rows | ")
 
 
-def test_gradients_and_calls_have_nothing_to_leave_out():
-    gradient = Case("sums", "gradient", (20, 4), (7,), "gather_grad")
-    call = Case("call", "call", (5, 4), (3,))
-    assert ablate([gradient, call], rounds=1, threads=1, advance=lambda done: None) == []
-
-
 @pytest.mark.thorough
 def test_the_command_prints_it(gathernest):
     ended = gathernest("bench", "--ablation", "--quick", "--case", "rows-64B", "--rounds", "1")

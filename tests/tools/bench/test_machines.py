@@ -13,7 +13,7 @@ from gathernest.asv_bench.benchmarks.cases import BY_NAME
 from gathernest.ir.errors import GathernestError
 from gathernest.kernels.host.cpu import cpu_facts, usable_cores
 from gathernest.tools.bench import command, machines
-from gathernest.tools.bench.machines import FORMAT, as_text, machine_name, stored_runs
+from gathernest.tools.bench.machines import FORMAT, machine_name, stored_runs
 from gathernest.tools.bench.measure import Measured
 
 GENOA = {"vendor_id": "AuthenticAMD", "model name": "AMD EPYC", "cpu family": "25", "model": "17"}
@@ -39,14 +39,6 @@ ROOT = Path(__file__).resolve().parents[3]
 )
 def test_machine_is_called_by_its_cpu_and_cores(facts, cores, name):
     assert machine_name(facts, cores) == name
-
-
-def test_lists_of_numbers_are_on_one_line():
-    found = {"rounds": {"a": [1.5, 2.0], "b": []}, "names": ["x"], "cases": [{"data": [3, 4]}]}
-    text = as_text(found)
-    assert json.loads(text) == found
-    assert '"a": [1.5, 2.0],\n' in text
-    assert '"data": [3, 4]\n' in text
 
 
 @pytest.fixture
@@ -112,12 +104,6 @@ def pages():
     return module
 
 
-def test_run_of_an_older_format_has_no_new_results(tmp_path):
-    (tmp_path / "old.json").write_text(json.dumps(run_of("17", 2.0, 0.5)))
-    (run,) = stored_runs(tmp_path)
-    assert (run["format"], run["new"], run["cases"][0]["new"], run["cases"][0]["ratio"]) == (1, None, None, 2.0)
-
-
 @pytest.mark.parametrize(("number", "part"), [(2, None), (3, 0.5)])
 def test_bounds_that_were_too_short_are_left_out(tmp_path, number, part):
     run = run_of("17", 2.0, 0.5) | {"format": number, "of_bound_in_order_beyond_cache": 0.5}
@@ -140,13 +126,6 @@ def test_families_that_are_added_to_a_run_of_an_older_format_keep_their_bounds(t
     file.write_text(json.dumps(machines.with_families(stored_runs(tmp_path)[0], bags, ["bags"])))
     (found,) = stored_runs(tmp_path)
     assert {case["name"]: case["of_bound"] for case in found["cases"]} == {"rows-8B": None, "bags-zipf": 0.5}
-
-
-def test_a_case_that_a_peer_wins_has_its_part_of_the_bound(pages):
-    run = run_of("17", 0.5, 0.5) | {"new": None}
-    run["cases"][0]["of_bound"] = 0.957
-    told = " ".join(pages.PARTS["conditions"]([run]).split())
-    assert "A peer wins `rows-8B` 0.50× (numpy, at 96 % of the roofline bound)." in told
 
 
 def test_run_of_a_newer_format_is_rejected(tmp_path):

@@ -62,15 +62,6 @@ def test_a_candidate_with_other_bytes_is_named_and_not_timed(measured, monkeypat
     assert (one.best, one.regret) == (chosen.schedule, 1.0)
 
 
-def test_summary_takes_the_errors_of_the_chosen_schedules_apart_from_those_of_all(measured):
-    cases = [found("a", 1.21, 10.0, 11.0), found("b", 0.9, 10.0, 7.0), found("c", 1.0, 10.0, 10.0)]
-    means = summary(cases)
-    assert means.geometric_mean == pytest.approx(1.21 ** (1 / 3))
-    assert (means.worst, means.worst_case) == (1.21, "a")
-    assert means.median_error == pytest.approx(0.1)
-    assert means.median_error_of_all == pytest.approx((0.1 + 0.3) / 2, abs=0.06)
-
-
 def test_markdown_says_what_a_better_schedule_has_that_the_chosen_one_has_not(measured):
     cases = [found("slow", 1.5, 30.0, 27.0), found("fine", 1.0, 10.0, 12.0)]
     shown = as_markdown(Measured(cases, 9, 2, measured.machine, 0.5)).splitlines()
@@ -150,9 +141,3 @@ def test_a_file_to_judge_is_for_regret_alone(gathernest):
     ended = gathernest("bench", "--from", str(RECORDED))
     assert ended.status == 2
     assert "--from is for --regret; add it, or leave --from out" in ended.err
-
-
-def test_calls_alone_have_nothing_to_choose(gathernest):
-    ended = gathernest("bench", "--regret", "--case", "call-kernel")
-    assert ended.status == 1
-    assert "--regret compares schedules, and a call of 5x4 elements has none; choose other cases" in ended.err

@@ -16,7 +16,6 @@ from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.tools.bench import plot as picture
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases.case import Case
-from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.plots.bars import BOUND, FASTER, SLOWER
 from gathernest.tools.bench.plots.cases_plot import cases_plot
@@ -138,13 +137,6 @@ def test_times_have_three_digits_and_ratios_two_places():
     assert [ratio_text(ratio) for ratio in ratios] == ["", "0.02×", "1.25×", "99.99×", "123×"]
 
 
-def test_calls_that_make_their_result_anyway_count_as_new_results():
-    function = replace(CALL, case=replace(CALL.case, into="new"))
-    new = report(BOTH, function).of_new_results
-    assert new is not None and new.measured == [NEW, function]
-    assert report(function).of_new_results is None
-
-
 def test_plot_is_an_svg_that_needs_no_other_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     picture.plot(report(FAST, SLOW, SPOILT), tmp_path / "x.svg")
@@ -159,7 +151,3 @@ def test_plot_as_png_has_a_light_or_a_dark_background(tmp_path, name, corner):
     picture.plot(report(FAST, SLOW, SPOILT), tmp_path / name)
     pixels = image.imread(tmp_path / name)
     assert tuple((pixels[0, 0, :3] * 255).round().astype(int)) == corner
-
-
-def test_every_name_of_the_suite_fits_the_table():
-    assert max(len(case.name) for case in SUITE) <= 24

@@ -5,25 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gathernest.kernels.host.knobs import knobs
-from gathernest.tools.bench.cases.case import Case
 from gathernest.tools.bench.scaling import predict
-from gathernest.tools.bench.scaling.compare import CASES, NO_MEMORY, Scaled, as_markdown, scale
-
-ROWS = Case("rows", "latency", (400, 64), (500,))
-
-
-def test_gathers_and_loops_without_memory_are_timed_on_one_thread_and_on_several(monkeypatch):
-    advanced: list[int] = []
-    *loops, rows = scale([ROWS], rounds=3, threads=2, advance=advanced.append)
-    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "1")
-    assert knobs.num_threads == 1
-    assert advanced == [1]
-    assert [loop.bound for loop in loops] == [NO_MEMORY, NO_MEMORY]
-    assert rows.bound == "latency"
-    assert rows.name == "rows: 400x64xf32 by 500xi64"
-    assert all(len(one.gains) == 3 and min(one.gains) > 0 for one in [*loops, rows])
-    assert all(one.one_us > 0 and one.all_us > 0 for one in [*loops, rows])
+from gathernest.tools.bench.scaling.compare import CASES, Scaled, as_markdown
 
 
 def test_markdown_has_the_median_the_least_and_the_greatest_gain():

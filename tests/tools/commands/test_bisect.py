@@ -25,15 +25,6 @@ def wrong_stage(tmp_path, capsys):
     return file
 
 
-def test_right_passes_are_said_to_be_right(capsys):
-    for words in ([], ["--schedule", "tile-loops{loops=indices sizes=4}"], ["-p", "default"]):
-        assert outcome(capsys, "bisect", *ROWS, *words) == (
-            0,
-            "every stage gives the bytes of the operator's reference",
-            "",
-        )
-
-
 def test_a_wrong_file_is_named_as_the_input_and_repeated_by_exec(wrong_stage, capsys, tmp_path):
     status, out, error = outcome(capsys, "bisect", wrong_stage, "-o", tmp_path / "small.mlir")
     assert (status, out) == (1, "")
@@ -54,12 +45,6 @@ def test_a_right_file_goes_on_from_its_level(capsys, tmp_path):
     file = tmp_path / "stage.mlir"
     file.write_text(text)
     assert outcome(capsys, "bisect", file, "-p", "tile-loops{loops=indices sizes=4},hoist-invariants")[0] == 0
-
-
-def test_proof_prints_a_line_for_each_pass(capsys):
-    status, out, error = outcome(capsys, "bisect", *ROWS, "-p", "nest,erase-sizes", "--prove")
-    assert (status, error) == (0, "")
-    assert out.splitlines()[-2:] == ["fold-bounds: proved", "erase-sizes: proved"]
 
 
 def test_proof_of_a_gradient_is_json(capsys):

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gathernest.ir.errors import InternalError
-from gathernest.kernels.c_functions.any_count import by_count
 from gathernest.kernels.c_functions.target_cpu import machine_for, target_named
 from gathernest.tools import cli
 
@@ -81,11 +79,6 @@ def test_a_gradient_that_sorts_its_indices_is_built_too(gathernest, compiler, tm
     assert sums.tobytes() == wanted.tobytes()
 
 
-def test_files_are_whole_and_nothing_else_is_left(folder):
-    assert {path.name for path in folder.iterdir()} >= {"liblookup.so", "liblookup.h"}
-    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
-
-
 def test_each_problem_has_options_of_its_own(gathernest, compiler, tmp_path):
     out, header = tmp_path / "libempty.so", tmp_path / "empty.h"
     common = ("--so", str(out), "--header", str(header), "--json")
@@ -146,12 +139,6 @@ def test_a_gradient_of_any_count_is_zeros_for_none(counted, count):
     np.add.at(expected, indices, grad / 2)
     assert call(counted.gradient, grad, indices, out, count=count) == 0
     assert out.tobytes() == expected.tobytes()
-
-
-def test_an_argument_that_does_not_follow_from_the_count_is_an_error_of_ours():
-    assert by_count((2, 9, 10), [(1, 4, 0.5), (1, 18, 0.5), (1, 20, 0.5)]) == [(1, 0), (0, 2), (0.5, 0)]
-    with pytest.raises(InternalError, match="an argument of a kernel is 4, 81, 100"):
-        by_count((2, 9, 10), [(4,), (81,), (100,)])
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names CPUs of x86-64")

@@ -3,8 +3,6 @@ import re
 
 import pytest
 
-from gathernest.lowering.registry import NAMES
-
 DATA, INDICES = "2x64x128xf32", "2x32x21xi64"
 LAYER = ("show", "--data", DATA, "--indices", INDICES, "--axis", "1", "--batch-dims", "1")
 ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
@@ -42,13 +40,6 @@ def test_all_stages_parse_again_as_pieces(gathernest, gathernest_opt):
     assert ended.out.count("builtin.module") == everything.count("builtin.module")
 
 
-def test_source_is_the_generated_module(gathernest):
-    ended = gathernest(*ROWS, "--stage", "source", "--bounds", "zero")
-    assert ended.status == 0
-    assert "bounds zero" in ended.out
-    compile(ended.out, "kernel.py", "exec")
-
-
 def test_llvm_and_assembly_are_of_the_compiled_kernel(gathernest):
     llvm = gathernest(*ROWS, "--schedule", "", "--stage", "llvm")
     asm = gathernest(*ROWS, "--schedule", "", "--stage", "asm")
@@ -70,23 +61,10 @@ def test_sizes_for_which_nothing_runs_are_remarked(gathernest, words, action, re
     assert json.loads(gathernest(*ROWS, *words, "--json").out)["action"] == action
 
 
-def test_json_of_the_overview_lists_stages_without_text(gathernest):
-    facts = json.loads(gathernest(*LAYER, "--json").out)
-    assert facts["gather"].startswith("gather 2x64x128xf32 by 2x32x21xi64")
-    assert facts["pipeline"].startswith("normalize-gather,")
-    assert [stage["name"] for stage in facts["stages"]][:2] == ["operator", NAMES[0]]
-    assert all(set(stage) == {"name", "pass", "op_count", "milliseconds"} for stage in facts["stages"])
-
-
 def test_json_of_a_stage_has_its_text(gathernest):
     plain = below_comment(gathernest(*ROWS, "--stage", "fold-bounds").out)
     (stage,) = json.loads(gathernest(*ROWS, "--stage", "fold-bounds", "--json").out)["stages"]
     assert stage["text"] == plain
-
-
-def test_json_of_the_source_has_its_text(gathernest):
-    (stage,) = json.loads(gathernest(*ROWS, "--stage", "source", "--json").out)["stages"]
-    assert stage == {"name": "source", "text": gathernest(*ROWS, "--stage", "source").out}
 
 
 def test_json_with_pictures_has_none_before_the_nest(gathernest):
@@ -144,14 +122,6 @@ def test_explain_prints_bytes_bound_time_and_what_passes_are_worth(gathernest, k
     ):
         assert part in ended.out
     assert ended.out.splitlines()[-1].startswith("tile-loops{loops=indices sizes=4} ")
-
-
-def test_explain_as_json_is_one_object(gathernest, known_ceilings):
-    ended = gathernest(*ROWS, "--schedule", "", "--explain", "--rounds", "1", "--json")
-    found = json.loads(ended.out)
-    assert found["gather"].startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32")
-    assert found["fraction"] == found["bound"]["time_us"] / found["measured_us"]
-    assert found["ablations"] == []
 
 
 def test_timing_is_a_table_on_standard_error(gathernest):

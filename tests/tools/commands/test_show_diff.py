@@ -5,9 +5,6 @@ import subprocess
 
 import pytest
 
-from gathernest.tools.console.stage_diff import STYLES, print_diff
-from gathernest.tools.console.terminal import make_console
-
 ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
 TWICE = ",".join(f"prefetch{{what=rows loop=indices ahead={far} locality=3}}" for far in (2, 8))
 
@@ -60,14 +57,3 @@ def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, patched):
     assert second.count("memref.prefetch") > first.count("memref.prefetch") > 0
     diff = gathernest(*ROWS, *words, "--diff", "prefetch#2").out
     assert patched(first, diff) == second
-
-
-def test_terminal_has_colours(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    print_diff("--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same\n")
-    printed = capsys.readouterr().out
-    for code, line in (("1", "--- a"), ("36", "@@ -1 +1 @@"), ("31", "-old"), ("32", "+new")):
-        assert f"\x1b[{code}m{line}\x1b[0m" in printed
-    assert "\n same\n" in printed
-    assert make_console().color_system is not None and set(STYLES) == {"-", "+", "@"}

@@ -68,11 +68,6 @@ def test_a_tuned_schedule_is_shown_and_used(gathernest, unnamed_machine):
     assert json.loads(gathernest("show", *PROBLEM[1:], "--json").out)["schedule"] == FAST
 
 
-def test_rounds_and_time_limit_reach_the_tuner(gathernest):
-    facts = json.loads(gathernest(*PROBLEM, *CANDIDATES, "--rounds", "15", "--time-limit", "9.5", "--json").out)
-    assert facts["confirmation"]["pairs"] == 15
-
-
 def test_a_result_that_is_not_recorded_is_said(gathernest):
     with gn.knobs.scope(tuning="off"):
         assert gathernest(*PROBLEM, *CANDIDATES).out.endswith("The result is not recorded.\n")
@@ -87,11 +82,6 @@ def test_the_list_has_two_lines_a_record(gathernest, file):
     assert re.fullmatch(rf"     2\.00x: {FAST} \(21 of 21 pairs, 20\S+Z, .*\)", lines[2])
     facts = json.loads(gathernest("tune", "--list", "--json").out)
     assert [record["schedule"] for record in facts["records"].values()] == [FAST]
-
-
-def test_a_default_that_stays_is_listed(gathernest):
-    gathernest(*PROBLEM, "--candidate", "")
-    assert "the default stays (0 of 21 pairs" in gathernest("tune", "--list").out
 
 
 def test_records_are_exported_and_imported_again(gathernest, file, tmp_path, unnamed_machine):
@@ -193,9 +183,3 @@ def test_a_damaged_file_to_import_changes_nothing(gathernest, file, tmp_path):
     assert ended.status == 1
     assert "shipped.json is not a file of tuning records: " in ended.err
     assert not file.exists()
-
-
-def test_help_has_examples(gathernest):
-    ended = gathernest("tune", "--help")
-    assert ended.status == 0
-    assert "gathernest tune --data 1000000x64xf32 --indices 100000xi64" in ended.out

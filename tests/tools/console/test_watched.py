@@ -34,19 +34,6 @@ def test_show_prints_modules_around_the_passes_that_are_named(gathernest, words,
     assert ended.out == gathernest(*ROWS, "--stage", "list").out
 
 
-def test_show_prints_modules_after_every_pass(gathernest):
-    for option in ("--print-ir-after", "--print-ir-after-all"):
-        ended = gathernest(*ROWS, "--stage", "list", option)
-        assert len(heads(ended.err)) == len([line for line in ended.out.splitlines() if " ops  " in line]) - 1
-
-
-def test_module_after_a_failure_is_printed(gathernest):
-    ended = gathernest(*WRONG, "--print-ir-after-failure")
-    assert (ended.status, heads(ended.err)) == (1, ["After tile-loops Failed"])
-    assert gathernest(*ROWS, "--stage", "drop-unit-loops").out.partition("\n")[2].rstrip() in ended.err
-    assert ended.err.rstrip().splitlines()[-1].startswith("gathernest: error: the nest has no loop 'rows'")
-
-
 @pytest.mark.parametrize("tool", ["show", "exec"])
 def test_pass_that_does_not_run_cannot_be_watched(gathernest, stage, tool):
     words = ROWS if tool == "show" else ("exec", str(stage), "--engine", "numba")
@@ -55,12 +42,6 @@ def test_pass_that_does_not_run_cannot_be_watched(gathernest, stage, tool):
     assert ended.err == (
         "gathernest: error: --print-ir-after: pass 'hoist-invariant' does not run; did you mean 'hoist-invariants'?\n"
     )
-
-
-def test_empty_name_is_no_pass(gathernest):
-    ended = gathernest(*ROWS, "--print-ir-after", "")
-    assert (ended.status, ended.out) == (2, "")
-    assert ended.err.startswith("gathernest: error: --print-ir-after: the name of a pass is missing in ''; the ")
 
 
 def test_exec_prints_the_modules_and_times_of_the_passes_that_it_runs(gathernest, stage):

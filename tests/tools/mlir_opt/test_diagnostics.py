@@ -99,13 +99,6 @@ def test_error_in_a_later_piece_names_its_line_in_the_file(gathernest_opt, opera
     assert ended.out.count("builtin.module") == 1
 
 
-def test_help_says_how_diagnostics_are_checked(gathernest_opt):
-    ended = gathernest_opt("--help")
-    assert ended.status == 0
-    assert "examples:\n  gathernest-opt gather.mlir -p default\n" in ended.out
-    assert "// expected-error {{part of its text}}" in ended.out
-
-
 def test_expected_errors_that_come_pass(gathernest_opt):
     ended = gathernest_opt("--split-input-file", "--verify-diagnostics", stdin=f"{INVALID}// -----\n{UNORDERED}")
     assert ended == (0, "", "")
@@ -128,21 +121,6 @@ def test_expected_error_on_another_line_fails(gathernest_opt, place):
     assert ended.status == 1
     assert "<stdin>:2: expected the error 'axis 7 is out of range [-2, 1]', which did not occur\n" in ended.err
     assert "an error came that is not expected: <stdin>:3:13: gather.gather: axis 7" in ended.err
-
-
-def test_expected_error_that_does_not_come_fails(gathernest_opt, operator_text):
-    text = f"// expected-error {{{{too wide}}}}\n{operator_text}"
-    ended = gathernest_opt("--verify-diagnostics", stdin=text)
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest-opt: error: <stdin>:1: expected the error 'too wide', which did not occur\n",
-    )
-
-
-def test_error_that_is_not_expected_fails(gathernest_opt):
-    ended = gathernest_opt("--verify-diagnostics", stdin=INVALID.replace("expected-error", "awaited"))
-    assert ended.status == 1
-    assert "an error came that is not expected: " in ended.err
 
 
 def test_second_expected_error_of_a_piece_is_told_to_stand_alone(gathernest_opt):

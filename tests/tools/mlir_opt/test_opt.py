@@ -23,13 +23,6 @@ def test_target_numba_prints_the_source(gathernest_opt, operator_text):
     assert "def gather(" in ended.out
 
 
-def test_target_numba_of_two_functions_is_rejected(gathernest_opt):
-    two = "func.func @a() { func.return }\nfunc.func @b() { func.return }\n"
-    ended = gathernest_opt("-t", "numba", stdin=two)
-    assert ended.status == 1
-    assert "-t numba: the code generator expects one function, got 2" in ended.err
-
-
 def test_generic_syntax_is_printed_and_read(gathernest_opt, operator_text):
     ended = gathernest_opt("-p", "nest", "--print-op-generic", stdin=operator_text)
     assert '"gather.loop"(' in ended.out
@@ -54,12 +47,6 @@ def test_output_file_is_left_alone_after_an_error(gathernest_opt, tmp_path):
     path.write_text("before")
     assert gathernest_opt("-o", str(path), stdin="func.func @f() { fnc.return }").status == 1
     assert path.read_text() == "before"
-
-
-def test_help_names_no_pass_of_xdsl(gathernest_opt):
-    ended = gathernest_opt("--help")
-    assert "passes and named pipelines; see --list-passes" in ended.out
-    assert "canonicalize" not in ended.out
 
 
 def test_options_of_xdsl_are_taken(gathernest_opt, operator_text):
@@ -97,20 +84,9 @@ def test_traceback_of_an_error_of_the_input_is_shown_when_asked_for(gathernest_o
     assert "in find_loop" in ended.err
 
 
-def test_unknown_option_is_rejected_with_the_close_one(gathernest_opt):
-    ended = gathernest_opt("--print-between-pases")
-    assert ended.status == 2
-    assert "there is no option --print-between-pases; did you mean '--print-between-passes'?" in ended.err
-
-
 def test_file_that_is_missing_is_one_line(gathernest_opt):
     ended = gathernest_opt("missing.mlir")
     assert (ended.status, ended.err) == (1, "gathernest-opt: error: missing.mlir: No such file or directory\n")
-
-
-def test_folder_for_an_input_is_one_line(gathernest_opt, tmp_path):
-    ended = gathernest_opt(str(tmp_path))
-    assert (ended.status, ended.err) == (1, f"gathernest-opt: error: {tmp_path}: Is a directory\n")
 
 
 def test_input_that_is_not_text_is_one_line(gathernest_opt):
@@ -141,12 +117,6 @@ def test_unregistered_operation_needs_the_option(gathernest_opt):
 def test_operations_of_other_dialects_of_xdsl_are_known(gathernest_opt):
     ended = gathernest_opt(stdin="func.func @f() {\n  cf.br ^bb1\n^bb1:\n  func.return\n}\n")
     assert "is not registered" not in ended.err
-
-
-def test_blank_pieces_are_left_out(gathernest_opt, operator_text):
-    ended = gathernest_opt("--split-input-file", stdin=f"\n// -----\n{operator_text}// -----\n\n")
-    assert ended.status == 0
-    assert ended.out == gathernest_opt(stdin=operator_text).out
 
 
 def test_module_runs_as_a_script_and_verifies_nothing_where_it_is_told_so(gathernest_opt):

@@ -94,13 +94,6 @@ def test_edited_stage_that_does_not_parse_names_its_place(overridden, dump):
     assert (line.strip()[-10:], caret.strip()) == ("stpe %c4 {", "^^^^")
 
 
-def test_edited_stage_that_is_not_valid_names_its_place(overridden, dump):
-    edit(dump / FILE, "memref.load %indices[%b, %i]", "memref.load %indices[%b]")
-    ended = overridden()
-    assert ended.status == 1
-    assert ended.err.startswith(f"gathernest-opt: error: {dump / FILE}:19:18: expected an index for each dimension")
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -113,12 +106,6 @@ def test_file_that_is_no_stage_is_rejected(overridden, dump, name, message):
     ended = overridden()
     assert (ended.status, ended.out) == (1, "")
     assert ended.err == f"gathernest-opt: error: {dump / name}.mlir: {message}\n"
-
-
-def test_file_that_is_not_text_is_rejected(overridden, dump):
-    (dump / FILE).write_bytes(b"\xff")
-    ended = overridden()
-    assert ended.err == f"gathernest-opt: error: {dump / FILE} is not UTF-8 text: invalid start byte at byte 0\n"
 
 
 def test_folder_of_edits_must_be_there(gathernest_opt, operator_text, tmp_path):

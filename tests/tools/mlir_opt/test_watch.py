@@ -5,8 +5,6 @@ import shlex
 
 import pytest
 
-from gathernest.tools.console.watch import with_all
-
 TILE = "nest,tile-loops{loops=indices sizes=4}"
 WRONG = "nest,tile-loops{loops=rows sizes=4}"
 
@@ -65,13 +63,6 @@ def test_file_that_cannot_be_written_is_told_before_the_passes_run(gathernest_op
     ended = gathernest_opt("-p", WRONG, option, "none/x", stdin=operator_text)
     said = f"{option} none/x: there is no folder none; make it first"
     assert (ended.status, ended.out, ended.err) == (2, "", f"gathernest-opt: error: {said}\n")
-
-
-def test_words_that_are_none_are_no_passes():
-    assert with_all([]) == []
-    assert with_all(["--print-ir-after"]) == ["--print-ir-after-all"]
-    assert with_all(["--print-ir-after", ""]) == ["--print-ir-after", ""]
-    assert with_all(["--print-ir-after", "gather.mlir"]) == ["--print-ir-after-all", "gather.mlir"]
 
 
 def test_reproducer_is_not_written_without_a_failure(gathernest_opt, operator_text, tmp_path):

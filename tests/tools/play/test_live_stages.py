@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 import gathernest as gn
-from gathernest.tools.play.live_stages import Mistake, begin, chosen_steps, nest_of, stage_names, stages, with_edit
+from gathernest.tools.play.live_stages import Mistake, begin, nest_of, stage_names, stages, with_edit
 from gathernest.tools.play.settings import FIRST, Settings
 
 
@@ -13,13 +13,6 @@ def test_the_stages_are_those_of_the_kernel_and_the_nest_that_of_the_script(plan
     assert [stage.text for stage in made][-1] == list(kernel.stages.values())[-1]
     assert stage_names(made)[:2] == ["00-operator", "01-normalize-gather"]
     assert nest_of(made) == begin(FIRST).script.nest
-
-
-def test_without_steps_those_that_the_sizes_choose_are_taken():
-    script = begin(Settings(data="100000x64xf32", indices="5000xi64")).script
-    chosen = gn.compile("gather", "100000x64xf32", "5000xi64").schedule
-    assert chosen_steps(script).count("\n") == len(script.calls) > 0
-    assert script.schedule == chosen
 
 
 def test_a_gather_that_does_not_exist_is_a_mistake():
@@ -42,12 +35,6 @@ def test_a_line_that_cannot_be_read_is_a_mistake_without_a_nest():
     mistake = begin(dataclasses.replace(FIRST, steps="tile(indices, 64)")).mistake
     assert mistake.message.startswith("expected a text or a number, got indices")
     assert (mistake.text, mistake.line) == ("", None)
-
-
-def test_rows_of_other_sizes_than_the_steps_say_are_a_mistake():
-    steps = "specialize-inner{bytes=16}"
-    assert begin(Settings(data="9x4xf32", indices="3xi64", steps=steps)).mistake is None
-    assert "16" in begin(Settings(data="9x5xf32", indices="3xi64", steps=steps)).mistake.message
 
 
 def test_an_edited_stage_goes_on_through_the_passes(plan, made, edited):
@@ -74,11 +61,6 @@ def test_a_pass_that_rejects_an_edited_stage_says_so_and_shows_the_stage(plan, e
     assert isinstance(mistake, Mistake)
     assert mistake.text.startswith("// RUN: gathernest-opt %s -p ")
     assert list(temporary_folder.iterdir()) == []
-
-
-def test_a_stage_of_another_pipeline_says_so(plan, made):
-    mistake = stages(with_edit(plan, "03-unroll", made[3].text))
-    assert "the pipeline has no stage '03-unroll'" in mistake.message
 
 
 @pytest.mark.parametrize("operator", ["gather_nd", "gather_elements", "gather_grad", "gather_nd_grad"])

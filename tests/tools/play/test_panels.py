@@ -1,30 +1,14 @@
-import dataclasses
 import re
 
 from gathernest.tools.play import panels
 from gathernest.tools.play.bytes_check import BytesCheck
-from gathernest.tools.play.live_stages import Mistake, begin
-from gathernest.tools.play.settings import Settings
+from gathernest.tools.play.live_stages import Mistake
 
 
 def test_the_place_of_a_mistake_is_underlined_and_everything_escaped():
     shown = panels.mistake_panel(Mistake("<a>", "a < b", "one\n  <two> & three\n", 2, 3, 5))
     assert "<u>&lt;two&gt;</u> &amp; three" in shown
     assert "&lt;a&gt;" in shown and "a &lt; b" in shown
-
-
-def test_a_line_without_a_part_is_underlined_but_for_its_indentation():
-    assert "  <u>for x:</u>" in panels.mistake_panel(Mistake("t", "m", "a\n  for x:\nb\n", 2))
-
-
-def test_a_mistake_at_the_end_of_a_line_has_something_to_underline():
-    assert "abc<u> </u>" in panels.mistake_panel(Mistake("t", "m", "abc", 1, 4))
-
-
-def test_of_a_long_text_the_lines_around_the_mistake_are_shown():
-    text = "".join(f"line {number}\n" for number in range(1, 101))
-    shown = panels.mistake_panel(Mistake("t", "m", text, 50))
-    assert re.findall(r"line (\d+)", shown) == [str(number) for number in range(42, 59)]
 
 
 def test_stages_are_folded_with_what_changed_marked_and_unchanged_ones_in_a_line(made):
@@ -59,15 +43,6 @@ def test_the_explanation_has_the_bytes_and_the_rate(plan):
     assert "24.576 MB" in shown and "37.353 MB" in shown
     assert "1,000.0 µs, 37.4 GB/s of the bytes above" in shown
     assert "measured" not in panels.explanation_panel(plan, None)
-
-
-def test_the_schedule_that_the_sizes_choose_is_shown_with_its_reasons(plan):
-    settings = Settings(data="100000x64xf32", indices="5000xi64")
-    chosen = panels.explanation_panel(begin(settings).script.plan, None)
-    assert "This is the schedule that the sizes choose." in chosen
-    assert "This is the schedule" not in panels.explanation_panel(plan, None)
-    other = panels.explanation_panel(begin(dataclasses.replace(settings, steps="")).script.plan, None)
-    assert "The schedule that the sizes choose" in other and "parallelize-loops" in other
 
 
 def test_the_hot_loops_stand_before_the_whole_assembly():

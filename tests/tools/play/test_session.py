@@ -46,14 +46,6 @@ def test_a_text_as_the_passes_make_it_is_no_edit():
     assert session.edited(FIRST, NO_STAGE, "", None) == FIRST
 
 
-def test_the_link_follows_the_settings():
-    parameters = {"stage": "03-cse", "text": "x", "scale": "2.0", "data": "old", "theirs": "kept"}
-    Session().write_link(parameters, FIRST)
-    assert parameters == {**FIRST.to_query(), "theirs": "kept"}
-    Session("03-cse", "edited").write_link(parameters, FIRST)
-    assert parameters["stage"] == "03-cse" and parameters["text"] not in ("", "edited")
-
-
 def test_a_stage_of_a_link_waits_until_somebody_agrees_or_changes_it():
     linked = dataclasses.replace(FIRST, stage="03-cse", text="edited")
     session = Session.of(linked)

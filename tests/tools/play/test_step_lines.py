@@ -29,17 +29,6 @@ def test_a_trace_is_read_but_for_its_first_line(script):
     assert again.nest == script.nest
 
 
-def test_a_chain_of_steps_is_read_from_its_start(script):
-    apply_lines(script, 's.interchange("indices", "outer").parallel("indices")')
-    assert len(script.calls) == 2
-    assert script.nest.startswith("parallel for indices(i)")
-
-
-def test_passes_are_read(script):
-    apply_lines(script, "tile-loops{loops=indices sizes=64},\nparallelize-loops{loops=outer}")
-    assert calls(script) == 'tile("indices", 64), parallel("outer")'
-
-
 def test_an_illegal_step_has_its_line_and_leaves_those_before(script):
     with pytest.raises(StepLineError, match="line 2 of the steps: step 2, ") as caught:
         apply_lines(script, 'tile("indices", 64)\nparallel("inner")\nvectorize(lanes=8)')

@@ -2,15 +2,7 @@ import numpy as np
 import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
-from gathernest.tools.tracking.paired.benchmarks import (
-    BENCHMARKS,
-    DEFAULT,
-    FORKS,
-    MOST_RESULT_BYTES,
-    MOST_TABLE_BYTES,
-    chosen,
-    small,
-)
+from gathernest.tools.tracking.paired.benchmarks import BENCHMARKS, MOST_RESULT_BYTES, MOST_TABLE_BYTES, chosen, small
 
 KERNELS = [case for case in SUITE if case.family != "call"]
 
@@ -31,16 +23,6 @@ def test_small_arrays_are_those_of_a_gather(tmp_path):
         cut = small(BENCHMARKS[name].case)
         assert (data.shape, indices.shape[1:]) == (cut.data, cut.indices)
         assert indices.max() < max(cut.data[axis] for axis in cut.indexed)
-
-
-def test_what_forks_is_timed_before_the_process_imports_anything():
-    assert tuple(one.name for one in chosen(["*"])[: len(FORKS)]) == FORKS
-
-
-def test_default_has_every_family():
-    default = chosen([])
-    assert {one.name for one in default} == set(DEFAULT)
-    assert {one.family for one in default} >= {case.family for case in SUITE} - {"distributions"}
 
 
 def test_kernels_of_full_size_have_no_files_and_others_stay(tmp_path):

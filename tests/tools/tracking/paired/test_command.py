@@ -2,12 +2,6 @@ import subprocess
 import sys
 
 
-def test_help_of_bench_lists_its_command(gathernest):
-    ended = gathernest("bench", "--help")
-    assert ended.status == 0
-    assert "\n    compare " in ended.out
-
-
 def test_option_that_a_command_lacks_is_rejected_with_the_close_one(gathernest):
     ended = gathernest("bench", "compare", "main", "--jsn", "x")
     assert (ended.status, ended.err) == (

@@ -88,28 +88,12 @@ def test_loop_that_differs_has_its_counts_and_its_diff(reported, kernel, inner):
     ]
 
 
-def test_loops_of_one_name_are_paired_after_those_that_are_equal(reported, kernel, inner):
-    second = replace(inner, name="copy_tile inner#2", code=(".L1:", "addq %rax, (%rdx)", "jne .L1"), prefetches=0)
-    before = replace(kernel, loops=(inner, second))
-    change = changed(reported, before, replace(before, assembly="6b", loops=(replace(second, name=inner.name),)))
-    assert [(loop.before, loop.after) for loop in change.loops] == [(inner, None)]
-    assert "  loop copy_tile inner (innermost) is gone" in list(explained([change], {}, {}))
-
-
 def test_other_registers_are_told_without_the_instructions(reported, kernel, inner):
     moved = replace(inner, code=tuple(line.replace("%rax", "%r12") for line in inner.code))
     change = changed(reported, kernel, replace(kernel, assembly="6b", loops=(kernel.loops[0], moved)))
     assert list(explained([change], {}, {}))[-1] == (
         "  loop copy_tile inner (innermost): the same instructions with other registers"
     )
-
-
-def test_versions_that_differ_are_told_first(reported, kernel):
-    change = changed(reported, kernel, replace(kernel, assembly="6b"))
-    first, second, *_ = explained([change], {"numba": "0.68.1", "xdsl": "1"}, {"numba": "0.69.0", "xdsl": "1"})
-    assert first == "other versions made them, which may explain all of it: numba 0.68.1 → 0.69.0"
-    assert "the assembly differs: Numba or LLVM" in second
-    assert "  no loop differs: the code around them does" in list(explained([change], {}, {}))
 
 
 def test_of_many_kernels_with_one_cause_the_simplest_is_shown(reported, kernel, inner):
