@@ -58,7 +58,7 @@ def test_traceback_comes_with_an_error_where_it_is_asked_for(gathernest, stage, 
     assert plain.status == full.status == 1
     assert plain.err.count("\n") == 1
     assert full.err.startswith("Traceback (most recent call last):\n")
-    assert "tile_loops.py" in full.err and full.err.endswith(plain.err)
+    assert "split_loops.py" in full.err and full.err.endswith(plain.err)
 
 
 def test_files_of_a_dump_run_as_they_are(gathernest, stage, tmp_path):
