@@ -108,6 +108,7 @@ class Machine:
         self.steps: dict[int, list[Step]] = {}
         self.writers: list[_Writers] = []
         self.buffers: list[np.ndarray] = []  # all that were made: kept, so that no two have one identity
+        self.freed: set[int] = set()  # the identities of those that are freed
 
     def run(self, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray) -> None:
         """Run the function `@gather` of the module; arguments and errors are those of `interpret`."""
@@ -171,6 +172,8 @@ class Machine:
 
     def run_op(self, step: Step, operands: list[Any]) -> tuple[Any, ...]:
         assert step.handler is not None
+        if self.freed and any(isinstance(value, np.ndarray) and id(value.base) in self.freed for value in operands):
+            raise InternalError(f"{step.op.name} uses memory that is freed")
         return step.handler(step.op, *operands)
 
     def _step(self, op: Operation) -> Step:
@@ -398,6 +401,7 @@ class Machine:
         return self.run_memref_alloca(op, *sizes)
 
     def run_memref_dealloc(self, op: memref.DeallocOp, memory: np.ndarray) -> tuple[()]:
+        self.freed.add(id(memory.base))  # a buffer and its views have one base
         return ()
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: np.ndarray) -> tuple[np.ndarray]:

@@ -86,8 +86,6 @@ class Loads(Arithmetic):
         return (*found[:-1], last + LANE)
 
     def _load(self, op: Operation, array: Value, places: Sequence[Value], width: int, *, lane: bool = False) -> Value:
-        if isinstance(array, Memory) and array.is_freed:
-            raise Refuted("a staged position is read from memory that is freed")
         if any(isinstance(place, Opaque) and place.most is not None for place in places):
             return self._load_any_index(op, array, places)
         if isinstance(array, Memory) and array.depth is None and not lane:
@@ -255,11 +253,13 @@ class Loads(Arithmetic):
         sizes = expect(isl.PwAff, "memory has a size that is not affine", *given)
         if len(sizes) != 1 or type_.get_num_dims() != 1:
             raise Undecided("memory for positions has several dimensions")
-        return Memory(len(self.values), sizes, width_of(type_.element_type), None)
+        return Memory(len(self.values), sizes, width_of(type_.element_type), None, self.here.loops)
 
     def run_memref_dealloc(self, op: memref.DeallocOp, *_: Value) -> None:
         """Free such memory."""
         (memory,) = expect(Memory, "an array of the caller is freed", self.values[op.memref])
+        if memory.taken_in != self.here.loops:
+            raise Refuted("each iteration of a loop frees memory that is taken outside of it")
         self.values[op.memref] = replace(memory, is_freed=True)
 
     def _stage(self, op: Operation, memory: Memory, subscripts: Subscripts, value: Value) -> None:
@@ -270,8 +270,6 @@ class Loads(Arithmetic):
         places = expect(isl.PwAff, LISTED if is_buffer else unknown, *subscripts)
         if not is_buffer and (self.here.under or self.here.is_guarded):
             raise Undecided(unknown)
-        if memory.is_freed:
-            raise Refuted("a position is staged in memory that is freed")
         self._record_access(op, BUFFER if is_buffer else POSITIONS, places, memory.sizes)
         shared = [loop.label for loop in self.here.loops if loop.parallel][memory.depth :] if is_buffer else []
         if shared:

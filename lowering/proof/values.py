@@ -160,6 +160,7 @@ class Memory:
     sizes: Places
     bits: int
     depth: int | None  # of a buffer, the number of parallel loops around it; None for positions
+    taken_in: tuple[Loop, ...] = ()  # of positions, the loops around what takes the memory
     is_freed: bool = False
 
 

@@ -21,7 +21,7 @@ from .arithmetic import is_zero
 from .meaning import Meaning, Refuted, Undecided, expect
 from .memory import Loads
 from .sets import EVERYTHING, ZERO, Polynomial, constant_of, divide_into_rows, interval, number, parameter
-from .values import Argument, Carried, Counted, Element, Loop, Number, Opaque, Summed, Term, Value
+from .values import Argument, Carried, Counted, Element, Loop, Memory, Number, Opaque, Summed, Term, Value
 
 # The largest size of a dimension: what NumPy can address.
 MAX_SIZE = 2**62
@@ -117,6 +117,8 @@ class _Walk(Loads):
         given, outer = list[Value](), self.here.path
         for place, op in enumerate(block.ops):
             self.here = replace(self.here, path=(*outer, place))
+            if any(isinstance(value := self.values.get(each), Memory) and value.is_freed for each in op.operands):
+                raise Refuted(f"{op.name} uses memory that is freed")
             if isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp):
                 given = [self.values[operand] for operand in op.operands]
                 if isinstance(op, func.ReturnOp) and given:

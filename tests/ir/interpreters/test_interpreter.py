@@ -103,6 +103,40 @@ def test_summing_loop_wraps_at_64_bits():
     assert run(body)[0] == 1
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "%x = memref.load %own[%c0] : memref<?xi32>",
+        "memref.store %seven, %own[%c0] : memref<?xi32>",
+        "%x = vector.load %own[%c0] : memref<?xi32>, vector<2xi32>",
+        "memref.prefetch %own[%c0], read, locality<3>, data : memref<?xi32>",
+        "%view = memref.collapse_shape %own [[0]] : memref<?xi32> into memref<?xi32>\n"
+        "memref.prefetch %view[%c0], read, locality<3>, data : memref<?xi32>",
+        "memref.dealloc %own : memref<?xi32>",
+    ],
+)
+def test_use_of_memory_behind_its_dealloc_is_an_internal_error(use):
+    body = f"""%seven = arith.constant 7 : i32
+      %own = memref.alloc(%c3) : memref<?xi32>
+      memref.store %seven, %own[%c0] : memref<?xi32>
+      memref.dealloc %own : memref<?xi32>
+      {use}"""
+    with pytest.raises(InternalError, match="uses memory that is freed"):
+        run(body)
+
+
+def test_memory_that_a_loop_frees_is_taken_anew_in_each_iteration():
+    body = """%seven = arith.constant 7 : i32
+      gather.loop a(%i) = %c0 to %c3 step %c1 {
+        %own = memref.alloc(%c3) : memref<?xi32>
+        memref.store %seven, %own[%i] : memref<?xi32>
+        %x = memref.load %own[%i] : memref<?xi32>
+        memref.store %x, %out[%i] : memref<3xi32>
+        memref.dealloc %own : memref<?xi32>
+      }"""
+    assert run(body).tolist() == [7, 7, 7]
+
+
 def test_unknown_operation_is_an_internal_error():
     with pytest.raises(InternalError, match=r"the interpreter does not know arith\.divsi"):
         run("%x = arith.divsi %c3, %c1 : index")

@@ -94,7 +94,7 @@ WRONG = {
     "memory that is freed": (
         "scf.if %all_inside",
         "memref.dealloc %positions : memref<?xi8>\nscf.if %all_inside",
-        "a staged position is read from memory that is freed",
+        "memref.load uses memory that is freed",
     ),
     "a lane is not resolved": ("%narrow_1 = arith.trunci %wrapped_1", "%narrow_1 = arith.trunci %index_1", SAMPLED),
     "no lane but one is resolved": (

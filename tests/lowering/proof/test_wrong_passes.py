@@ -4,6 +4,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.modules.operator_module import operator_module
+from gathernest.ir.operator_spec import Gather, Gradient
+
+from .conftest import Edit
+
 NEST = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 TILED = f"{NEST},tile-loops{{loops=indices sizes=4}}"
 STAGED = (
@@ -199,6 +205,28 @@ WRONG_SUMS = {
     ),
 }
 WRONG |= {name: replace(wrong, scale=2.0) for name, wrong in WRONG_SUMS.items()}
+KEPT = "tile-loops{loops=check_indices sizes=32},prefetch{what=rows loop=indices ahead=4}"
+KEPT = f"{NEST},{KEPT},check-indices{{how=staged bits=8}}"
+FREED = "memref.dealloc %positions : memref<?xi8>"
+WRONG_LIVES = {
+    "positions freed ahead of the prefetches and loads": Wrong(
+        KEPT, "scf.if %all_inside", f"{FREED}\nscf.if %all_inside", "uses memory that is freed"
+    ),
+    "positions freed in the loop that prefetches": Wrong(
+        KEPT, "gather.loop inner(", f"{FREED}\ngather.loop inner(", "each iteration of a loop frees memory"
+    ),
+    "positions prefetched behind their end": Wrong(
+        KEPT, FREED, f"{FREED}\nmemref.prefetch %positions[%c0_2], read, locality<3>, data : memref<?xi8>", "is freed"
+    ),
+    "positions freed twice": Wrong(KEPT, FREED, f"{FREED}\n{FREED}", "uses memory that is freed"),
+    "positions streamed to memory that is freed": Wrong(
+        KEPT,
+        "vector.store %narrow_lanes, %positions[%i_i]",
+        f"{FREED}\nvector.store %narrow_lanes, %positions[%i_i] {{alignment = 16 : i64, nontemporal = true}}",
+        "each iteration of a loop frees memory",
+    ),
+}
+WRONG |= {name: replace(wrong, bounds="error") for name, wrong in WRONG_LIVES.items()}
 
 # Those that go wrong on an axis that is too large to make.
 TOO_LARGE = {"stale narrow index"}
@@ -208,6 +236,8 @@ UNSEEN = {"out is not fresh"}
 BY_CHANCE = {"parallel over a shared sum", "ordered loop without its order"}
 # A copy by an index outside reads a clamped position, and its new result is dropped: some examples show nothing.
 BY_CHANCE |= {"branch on the indices dropped"}
+# Its example has too few indices for a vector of positions.
+BY_CHANCE |= {"positions streamed to memory that is freed"}
 # Those that go wrong where NumPy has put an array otherwise.
 BY_CHANCE |= {name for name, wrong in WRONG.items() if wrong.reason in (UNALIGNED, UNALIGNED_WHOLE)}
 
@@ -222,3 +252,12 @@ def test_wrong_pass_is_refuted_with_a_gather_that_goes_wrong(name: str, operator
     assert wrong.reason in verdict.reason
     assert verdict.example is not None
     assert verdict.example.seen or name in TOO_LARGE | BY_CHANCE | UNSEEN
+
+
+def test_wrong_pass_that_frees_sorted_indices_ahead_of_their_sums_is_refuted_by_samples(prove) -> None:
+    arrays = ArraySpec.parse("9x6xf32"), ArraySpec.parse("7xi64")
+    gradient = operator_module(Gather(0), *arrays, gradient=Gradient(2.0))
+    edit = Edit("gather.loop axis(", "memref.dealloc %ends : memref<?xi64>\ngather.loop axis(")
+    *_, right, wrong = prove(gradient, f"{SUMS},drop-unit-loops,group-indices{{loop=indices}}", edit)
+    assert (right.status, wrong.status) == ("undecided", "refuted"), str(wrong)
+    assert "memref.load uses memory that is freed" in str(wrong)
