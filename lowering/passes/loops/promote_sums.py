@@ -5,19 +5,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, StringAttr, VectorType, i64
+from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
 from ....ir.dialects.attributes import LOOP_NAMES
-from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import is_nontemporal
 from ....ir.loop_name import LoopName
 from ...nest.builder import builder_before, made_from, zero_of
 from ...nest.queries import computes, functions, memory_of
-from ...schedule.machine_model import STREAM_BYTES
+from ..schedule.stream_stores import stream_row
 
 MOST_SUMS = 64
 Load = memref.LoadOp | vector.LoadOp
@@ -322,48 +321,8 @@ def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
         result.replace_all_uses_with(value)
         Rewriter.erase_op(load)
     if any(isinstance(op, Store) and is_nontemporal(op) for op in outermost[0].walk()):
-        _stream(function)
+        for bag in [op for op in function.walk() if isinstance(op, scf.ForOp) and _name(op) == "bag"]:
+            vectors = [op for op in _stores_of(bag) if isinstance(op, vector.StoreOp)]
+            if vectors and len(vectors) == len(bag.results):
+                stream_row(vectors)
     Rewriter.erase_op(outermost[0])
-
-
-def _stream(function: func.FuncOp) -> None:
-    """Store sums as zeros were: with non-temporal stores, where out begins at a multiple of what they ask for."""
-    for bag in [op for op in function.walk() if isinstance(op, scf.ForOp) and _name(op) == "bag"]:
-        stores = _stores_of(bag)
-        vectors = [op for op in stores if isinstance(op, vector.StoreOp)]
-        if vectors and len(vectors) == len(bag.results) and all(map(_in_whole_pieces, vectors)):
-            _stream_all(vectors)
-
-
-def _in_whole_pieces(store: vector.StoreOp) -> bool:
-    """Return whether a vector, and all rows of out, are multiples of what a non-temporal store takes."""
-    kind, memory = store.vector.type, store.base.type
-    assert isinstance(kind, VectorType) and isinstance(memory, MemRefType)
-    width_bytes = element_size_bytes(kind.element_type)
-    sizes = kind.get_shape()[0], memory.get_shape()[-1]
-    is_packed = isinstance(memory.layout, NoneAttr)
-    return is_packed and all(size > 0 and size * width_bytes % STREAM_BYTES == 0 for size in sizes)
-
-
-def _stream_all(stores: list[vector.StoreOp]) -> None:
-    """Replace the stores of a row by a branch: non-temporal ones where the first is aligned, and plain ones."""
-    first, last = stores[0], stores[-1]
-    builder = builder_before(last)
-    kind = first.vector.type
-    assert isinstance(kind, VectorType)
-    width = builder.index(element_size_bytes(kind.element_type))
-    base = builder.named(memref.ExtractAlignedPointerAsIndexOp.get(first.base), "base")
-    offset = builder.compute(arith.MuliOp, first.indices[-1], width, "offset")
-    address = builder.compute(arith.AddiOp, base, offset, "address")
-    over = builder.compute(arith.RemUIOp, address, STREAM_BYTES, "over")
-    aligned = builder.compare("eq", over, 0, "is_aligned")
-    branch = builder.insert(scf.IfOp(aligned, [], Region(Block()), Region(Block())))
-    for store in stores:
-        streamed = made_from(store, store.clone())
-        streamed.properties["nontemporal"] = BoolAttr.from_bool(True)
-        streamed.attributes["alignment"] = IntegerAttr(STREAM_BYTES, i64)
-        branch.true_region.block.add_op(streamed)
-        store.detach()
-        branch.false_region.block.add_op(store)
-    for region in (branch.true_region, branch.false_region):
-        region.block.add_op(made_from(branch, scf.YieldOp()))

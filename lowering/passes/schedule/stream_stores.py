@@ -1,20 +1,25 @@
 """The pass `stream-stores`: within the scheduled nest, level 3."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, VectorType, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp, is_nontemporal
 from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
 from ...nest.builder import (
     NestBuilder,
     builder_at_end,
     builder_before,
+    made_from,
     replace_op,
     rows_of,
     split_off_remainder,
@@ -28,6 +33,8 @@ from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 # 1.3 times as fast so as in parts of 16 bytes, 1 KB 1.2, and 64 B and 128 B no faster. Rows of 1 KB of unknown size are
 # 1.05 to 1.3 times as fast, and those of 4 KB and 64 KB, whose loop prefetches the next row, 0.95 to 1.0.
 MIN_WHOLE_BYTES = 256
+
+Streamed = TypeVar("Streamed", bound=Operation)
 
 
 @steps.pass_of_step
@@ -128,50 +135,57 @@ def _ends_row(store: vector.StoreOp) -> bool:
     return isinstance(loop, LoopOp) and loop.label.is_remainder
 
 
-def _mark(store: vector.StoreOp, alignment_bytes: int) -> None:
-    store.properties["nontemporal"] = BoolAttr.from_bool(True)
-    store.attributes["alignment"] = IntegerAttr(alignment_bytes, i64)
+def stream_row(stores: Sequence[vector.StoreOp]) -> None:
+    """Stream the vectors of a row, stored one behind the other, where out begins at a multiple of what they ask for.
+
+    They stay as they are where a vector, or a row of out, is no multiple of that.
+    """
+    first, last = stores[0], stores[-1]
+    memory, kind = SSAValue.get(first.base, type=MemRefType), SSAValue.get(first.vector, type=VectorType).type
+    width_bytes, sizes = element_size_bytes(kind.element_type), (kind.get_shape()[0], memory.type.get_shape()[-1])
+    is_packed = isinstance(memory.type.layout, NoneAttr)
+    if not is_packed or any(size <= 0 or size * width_bytes % STREAM_BYTES for size in sizes):
+        return
+    builder = builder_before(last)
+    over = builder.compute(arith.RemUIOp, _address_of(builder, memory, first.indices[-1:]), STREAM_BYTES, "over")
+    streamed = [_streamed(made_from(store, store.clone()), STREAM_BYTES) for store in stores]
+    _either(builder, builder.compare("eq", over, 0, "is_aligned"), streamed, stores)
 
 
-def _streaming(loop: LoopOp, alignment_bytes: int) -> LoopOp:
-    """Return a copy of a loop that streams its vectors."""
-    copy = loop.clone()
-    copy.body.block.args[0].name_hint = loop.induction.name_hint
-    for op in copy.walk():
+def _address_of(builder: NestBuilder, memory: SSAValue, subscripts: Sequence[SSAValue]) -> SSAValue:
+    """Insert the address of an element of contiguous memory; by its last subscripts, but for whole rows."""
+    type_ = SSAValue.get(memory, type=MemRefType).type
+    shape, place = type_.get_shape(), None
+    for dim, subscript in enumerate(subscripts, len(shape) - len(subscripts)):
+        if place is not None and shape[dim] != 1:
+            place = builder.compute(arith.MuliOp, place, builder.size(memory, dim, f"out_{dim}"), "row")
+        place = subscript if place is None else builder.compute(arith.AddiOp, place, subscript, "place")
+    assert place is not None
+    base = builder.named(memref.ExtractAlignedPointerAsIndexOp.get(memory), "base")
+    offset = builder.compute(arith.MuliOp, place, element_size_bytes(type_.element_type), "offset")
+    return builder.compute(arith.AddiOp, base, offset, "address")
+
+
+def _streamed(root: Streamed, alignment_bytes: int) -> Streamed:
+    """Mark the stores of vectors at or below an operation."""
+    for op in root.walk():
         if isinstance(op, vector.StoreOp):
-            _mark(op, alignment_bytes)
-    return copy
+            op.properties["nontemporal"] = BoolAttr.from_bool(True)
+            op.attributes["alignment"] = IntegerAttr(alignment_bytes, i64)
+    return root
 
 
-def _only_copies(loop: LoopOp, store: vector.StoreOp) -> bool:
-    """Return whether a loop has no vector but the one that it loads and stores."""
-    load = store.vector.owner
-    vectors = [
-        op for op in loop.walk() if any(isinstance(value.type, VectorType) for value in (*op.operands, *op.results))
-    ]
-    return isinstance(load, vector.LoadOp) and vectors == [load, store]
-
-
-def _in_parts(builder: NestBuilder, loop: LoopOp, lanes: int, alignment_bytes: int) -> LoopOp:
-    """Return a copy of a loop that only copies, which streams vectors of so many lanes."""
-    copy = _streaming(loop, alignment_bytes)
-    copy.operands[2] = builder.index(lanes)
-    for load in [op for op in copy.walk() if isinstance(op, vector.LoadOp)]:
-        type_ = VectorType(load.result.type.element_type, [lanes])
-        replace_op(load, narrow := vector.LoadOp(load.base, load.indices, type_))
-        narrow.result.name_hint = load.result.name_hint
-    return copy
-
-
-def _either(builder: NestBuilder, condition: SSAValue, streaming: list[LoopOp], cached: list[LoopOp]) -> None:
-    """Run the streaming loops where a condition holds, and the original ones where it does not."""
-    conditional = scf.IfOp(condition, [], Region(Block()), Region(Block()))
-    builder.insert(conditional)
-    for loop in cached:
-        loop.detach()
-        loop.label = loop.label.cached
-    conditional.true_region.block.add_ops([*streaming, scf.YieldOp()])
-    conditional.false_region.block.add_ops([*cached, scf.YieldOp()])
+def _either(
+    builder: NestBuilder, condition: SSAValue, streaming: Sequence[Operation], cached: Sequence[Operation]
+) -> None:
+    """Run the streaming operations where a condition holds, and the original ones where it does not."""
+    conditional = builder.insert(scf.IfOp(condition, [], Region(Block()), Region(Block())))
+    for op in cached:
+        op.detach()
+        if isinstance(op, LoopOp):
+            op.label = op.label.cached
+    for region, ops in ((conditional.true_region, streaming), (conditional.false_region, cached)):
+        region.block.add_ops([*ops, made_from(conditional, scf.YieldOp())])
 
 
 class _Streaming:
@@ -201,139 +215,164 @@ class _Streaming:
         self.alignment_bytes = min(self.size_bytes, STREAM_BYTES)
 
     def stream(self) -> None:
-        remainder = self._remainder()
-        if remainder is None:
+        behind = self.loop.next_op
+        while behind is not None and not (isinstance(behind, LoopOp) and behind.label == self.loop.label.remainder):
+            behind = behind.next_op
+        if not isinstance(behind, LoopOp):
             self._stream_whole()
-        elif any(isinstance(op, vector.StoreOp) for op in remainder.walk()):
-            self._check_overlap(remainder)
-            self._stream_row(remainder)
-        elif static_size(remainder.step) == 1:
-            self._peel(remainder)
+        elif any(isinstance(op, vector.StoreOp) for op in behind.walk()):
+            self._stream_row(behind)
+        elif static_size(behind.step) == 1:
+            self._peel(behind)
         else:
             raise ScheduleError(
-                f"stream-stores: {remainder.label} takes several elements at a time, and the prologue cannot; "
+                f"stream-stores: {behind.label} takes several elements at a time, and the prologue cannot; "
                 "unroll another loop"
             )
 
-    def _remainder(self) -> LoopOp | None:
-        """Return the remainder loop behind this one."""
-        behind = self.loop.next_op
-        while behind is not None:
-            if isinstance(behind, LoopOp) and behind.label == self.loop.label.remainder:
-                return behind
-            behind = behind.next_op
-        return None
-
-    def _check_overlap(self, remainder: LoopOp) -> None:
-        """Check that a remainder loop of vectors is the one overlapping vector at the end of a row."""
-        first, last = static_size(remainder.lower), static_size(remainder.upper)
-        if first is None or last is None or not last - first == static_size(remainder.step) == self.lanes:
-            raise ScheduleError(
-                f"stream-stores: {remainder.label} has vectors of its own; run vectorize-inner once before it"
-            )
+    # Whole vectors, in a branch beside the original loops
 
     def _stream_whole(self) -> None:
         """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
-        row_bytes = (static_trips(self.loop) or 0) * self.width_bytes
+        builder, loop = builder_before(self.loop), self.loop
+        address = self._address(builder)
+        row_bytes = (static_trips(loop) or 0) * self.width_bytes
         if row_bytes >= MIN_WHOLE_BYTES and self._has_parts():
-            return self._stream_between_parts()
-        builder = builder_before(self.loop)
-        over = self._over(builder, self._address(builder))
-        aligned = builder.compare("eq", over, 0, "is_aligned")
-        _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
-
-    def _has_parts(self) -> bool:
-        """Return whether vectors are longer than their parts, and can be stored in parts as well."""
-        is_long = self.size_bytes > self.alignment_bytes > self.width_bytes
-        return is_long and _only_copies(self.loop, self.store)
-
-    def _stream_between_parts(self) -> None:
-        """Stream the vectors from the first multiple of their size on whole, and both ends of the row in parts."""
-        builder = builder_before(self.loop)
-        beyond = self._over(builder, self._address(builder), self.size_bytes)
-        over = self._over(builder, beyond)
-        aligned = builder.compare("eq", over, 0, "is_aligned")
-        size = builder.index(self.size_bytes)
-        short = builder.compute(arith.SubiOp, size, beyond, "short")
-        first = self._behind(builder, builder.compute(arith.RemUIOp, short, size, "short"))
-        end = whole_end(builder, first, self.loop.upper, self.lanes)
-        lanes = self.alignment_bytes // self.width_bytes
-        head, rest = (_in_parts(builder, self.loop, lanes, self.alignment_bytes) for _ in range(2))
-        head.label, head.operands[1] = self.loop.label.prologue, first
-        rest.label, rest.operands[0] = self.loop.label.remainder, end
-        whole = _streaming(self.loop, self.size_bytes)
-        whole.operands[0], whole.operands[1] = first, end
-        _either(builder, aligned, [head, whole, rest], [self.loop])
+            beyond = self._over(builder, address, self.size_bytes)
+            aligned = builder.compare("eq", self._over(builder, beyond), 0, "is_aligned")
+            first = self._behind(builder, self._short(builder, beyond, self.size_bytes))
+            names = loop.label.prologue, loop.label.remainder
+            streaming = self._between_parts(builder, (loop.lower, first, loop.upper), names)
+        else:
+            aligned = builder.compare("eq", self._over(builder, address), 0, "is_aligned")
+            streaming = [self._copy(self.alignment_bytes)]
+        _either(builder, aligned, streaming, [loop])
 
     def _stream_row(self, remainder: LoopOp) -> None:
         """Stream a row that ends with an overlapping vector, and begin it with another one.
 
         Both ends are stored first: a full line goes to memory at once, and a second write to it is slow.
         """
+        start, stop = static_size(remainder.lower), static_size(remainder.upper)
+        if start is None or stop is None or not stop - start == static_size(remainder.step) == self.lanes:
+            raise ScheduleError(
+                f"stream-stores: {remainder.label} has vectors of its own; run vectorize-inner once before it"
+            )
         builder = builder_before(remainder)
         over = self._over(builder, self._address(builder))
-        first = _streaming(self.loop, 1)
+        first, whole = self._copy(1), self._copy(self.alignment_bytes)
         first.label = self.loop.label.prologue
-        end = builder.compute(arith.AddiOp, first.lower, self.lanes, "end")
-        first.operands[1] = end
-        whole = _streaming(self.loop, self.alignment_bytes)
-        whole.operands[0] = self._behind(builder, self._short(builder, over))
+        first.operands[1] = builder.compute(arith.AddiOp, first.lower, self.lanes, "end")
+        whole.operands[0] = self._behind(
+            builder, builder.compute(arith.SubiOp, builder.index(self.alignment_bytes), over, "short")
+        )
         whole.operands[1] = whole_end(builder, whole.lower, remainder.upper, self.lanes)
-        _either(builder, self._fits(builder, over), [first, _streaming(remainder, 1), whole], [self.loop, remainder])
+        streaming = [first, _streamed(remainder.clone(), 1), whole]
+        _either(builder, self._fits(builder, over), streaming, [self.loop, remainder])
+
+    # Peeled ends, without a branch
 
     def _peel(self, remainder: LoopOp) -> None:
         """Stream a loop of vectors, and the elements of its peeled prologue and its remainder one by one."""
-        builder = builder_before(self.loop)
-        lower, upper, lanes = self.loop.lower, remainder.upper, self.alignment_bytes // self.width_bytes
-        has_parts = self._has_parts() and not any(isinstance(op, PrefetchOp) for op in self.loop.walk())
+        builder, loop = builder_before(self.loop), self.loop
+        lower, upper = loop.lower, remainder.upper
+        has_parts = self._has_parts() and not any(isinstance(op, PrefetchOp) for op in loop.walk())
         beyond = over = self._over(builder, self._address(builder), self.size_bytes if has_parts else 0)
         if has_parts:
             over = self._over(builder, beyond)
-        size = builder.index(self.alignment_bytes)
-        short = builder.compute(arith.RemUIOp, self._short(builder, over), size, "short")
+        short = self._short(builder, over, self.alignment_bytes)
         stop = builder.compute(arith.MinSIOp, self._behind(builder, short), upper, "first")
         fits = self._fits(builder, over) if self.width_bytes > 1 else None
-        if fits is not None:
-            stop = builder.insert(arith.SelectOp(fits, stop, upper)).result
+        stop = stop if fits is None else builder.select(fits, stop, upper, None)
         stop.name_hint = "aligned"
-        end = whole_end(builder, stop, upper, lanes if has_parts else self.lanes)
+        end = whole_end(builder, stop, upper, self.part_lanes if has_parts else self.lanes)
         first = remainder.clone()
-        first.label = self.loop.label.prologue
-        first.body.block.args[0].name_hint = self.loop.induction.name_hint
-        first.operands[0], first.operands[1] = lower, stop
+        first.label, first.induction.name_hint = loop.label.prologue, loop.induction.name_hint
+        first.operands[1] = stop
+        first.operands[0] = lower
         builder.insert(first)
-        self.loop.operands[0], self.loop.operands[1] = stop, end
         remainder.operands[0] = end
         for op in (*first.walk(), *remainder.walk()):  # single elements, where they are large enough for the processor
             if isinstance(op, memref.StoreOp) and element_size_bytes(op.value.type) >= MIN_SINGLE_BYTES:
                 op.properties["nontemporal"] = BoolAttr.from_bool(True)
-        if has_parts:
-            self._store_whole(builder, self._whole_start(builder, lower, beyond, fits))
-        _mark(self.store, self.size_bytes if has_parts else self.alignment_bytes)
+        if not has_parts:
+            loop.operands[0], loop.operands[1] = stop, end
+            _streamed(loop, self.alignment_bytes)
+            return
+        whole = self._behind(builder, self._short(builder, beyond, self.size_bytes))
+        whole = builder.compute(arith.MinSIOp, whole, end, "first")
+        whole = whole if fits is None else builder.select(fits, whole, end, "first")
+        names = loop.label.prologue.parts, loop.label.remainder.parts
+        for each in self._between_parts(builder, (stop, whole, end), names):
+            builder.insert(each)
+        Rewriter.erase_op(loop)
 
-    def _whole_start(self, builder: NestBuilder, lower: SSAValue, beyond: SSAValue, fits: SSAValue | None) -> SSAValue:
-        """Insert the induction value of the first vector at a multiple of its size, at most the loop's end."""
-        end, size = self.loop.upper, builder.index(self.size_bytes)
-        short = builder.compute(arith.SubiOp, size, beyond, "short")
-        head = builder.compute(arith.RemUIOp, short, size, "short")
-        head = builder.compute(arith.DivUIOp, head, self.width_bytes, "head")
-        first = builder.compute(arith.MinSIOp, builder.compute(arith.AddiOp, lower, head, "first"), end, "first")
-        return first if fits is None else builder.select(fits, first, end, "first")
+    # Loops
 
-    def _store_whole(self, builder: NestBuilder, first: SSAValue) -> None:
-        """Let the loop store its vectors whole from one of them on, and loops beside it the others in parts."""
-        lanes, loop = self.alignment_bytes // self.width_bytes, self.loop
-        head, rest = (_in_parts(builder, loop, lanes, self.alignment_bytes) for _ in range(2))
-        end = whole_end(builder, first, loop.upper, self.lanes)
-        head.label, head.operands[1] = loop.label.prologue.parts, first
-        rest.label, rest.operands[0] = loop.label.remainder.parts, end
-        loop.operands[0], loop.operands[1] = first, end
-        builder.insert(head)
-        Rewriter.insert_op(rest, InsertPoint.after(loop))
+    @property
+    def part_lanes(self) -> int:
+        """The lanes of a part of a vector, which is as long as a non-temporal store of any array may be."""
+        return self.alignment_bytes // self.width_bytes
 
-    def _short(self, builder: NestBuilder, over: SSAValue) -> SSAValue:
-        """Insert the bytes, at least one, from the first element to the next multiple of the alignment."""
-        return builder.compute(arith.SubiOp, builder.index(self.alignment_bytes), over, "short")
+    def _has_parts(self) -> bool:
+        """Return whether vectors are longer than their parts, and the loop only copies: has no vector but the one."""
+        vectors = [
+            op
+            for op in self.loop.walk()
+            if any(isinstance(value.type, VectorType) for value in (*op.operands, *op.results))
+        ]
+        load = self.store.vector.owner
+        return self.lanes > self.part_lanes > 1 and isinstance(load, vector.LoadOp) and vectors == [load, self.store]
+
+    def _copy(self, alignment_bytes: int) -> LoopOp:
+        """Return a copy of the loop that streams its vectors."""
+        copy = _streamed(self.loop.clone(), alignment_bytes)
+        copy.induction.name_hint = self.loop.induction.name_hint
+        return copy
+
+    def _between_parts(
+        self, builder: NestBuilder, bounds: tuple[SSAValue, SSAValue, SSAValue], names: tuple[LoopName, LoopName]
+    ) -> list[LoopOp]:
+        """Return a loop of parts up to the second bound, one of whole vectors, and one of parts up to the last bound.
+
+        Args:
+            bounds: where the first loop begins; where the first multiple of the size of a vector is; where all end.
+            names: of the loops of parts.
+        """
+        lower, first, upper = bounds
+        end = whole_end(builder, first, upper, self.lanes)
+        head, whole, rest = (
+            self._copy(self.alignment_bytes),
+            self._copy(self.size_bytes),
+            self._copy(self.alignment_bytes),
+        )
+        for loop, name in zip((head, rest), names, strict=True):
+            loop.label, loop.operands[2] = name, builder.index(self.part_lanes)
+            for load in [op for op in loop.walk() if isinstance(op, vector.LoadOp)]:
+                type_ = VectorType(load.result.type.element_type, [self.part_lanes])
+                replace_op(load, narrow := vector.LoadOp(load.base, load.indices, type_))
+                narrow.result.name_hint = load.result.name_hint
+        for loop, (start, stop) in zip((head, whole, rest), ((lower, first), (first, end), (end, upper)), strict=True):
+            loop.operands[0], loop.operands[1] = start, stop
+        return [head, whole, rest]
+
+    # Addresses
+
+    def _address(self, builder: NestBuilder) -> SSAValue:
+        """Insert the address of the element that the loop's first iteration writes."""
+        mapping: dict[SSAValue, SSAValue] = {self.loop.induction: self.loop.lower}
+        mapping = clone_slice(slice_of(self.store.indices, self.loop), builder, mapping)
+        return _address_of(builder, self.store.base, [mapping.get(each, each) for each in self.store.indices])
+
+    def _over(self, builder: NestBuilder, address: SSAValue, size: int = 0) -> SSAValue:
+        """Insert the bytes from the last multiple of a size, the alignment where it is 0, to an address."""
+        return builder.compute(arith.RemUIOp, address, size or self.alignment_bytes, "over")
+
+    def _short(self, builder: NestBuilder, over: SSAValue, size_bytes: int) -> SSAValue:
+        """Insert the bytes, perhaps none, from an address to the next multiple of a size."""
+        size = builder.index(size_bytes)
+        short = builder.compute(arith.SubiOp, size, over, "short")
+        return builder.compute(arith.RemUIOp, short, size, "short")
 
     def _behind(self, builder: NestBuilder, short: SSAValue) -> SSAValue:
         """Insert the induction value of the element so many bytes behind the first."""
@@ -344,24 +383,3 @@ class _Streaming:
         """Insert whether any element of out is aligned."""
         beside = builder.compute(arith.RemUIOp, over, self.width_bytes, "beside")
         return builder.compare("eq", beside, 0, "fits")
-
-    def _address(self, builder: NestBuilder) -> SSAValue:
-        """Insert the address of the element that the loop's first iteration writes."""
-        subscripts = list(self.store.indices)
-        mapping: dict[SSAValue, SSAValue] = {self.loop.induction: self.loop.lower}
-        mapping = clone_slice(slice_of(subscripts, self.loop), builder, mapping)
-        memory = SSAValue.get(self.store.base, type=MemRefType)
-        shape = memory.type.get_shape()
-        place: SSAValue = builder.index(0)
-        for dim, subscript in enumerate(subscripts):
-            row = place
-            if shape[dim] != 1 and dim:
-                row = builder.compute(arith.MuliOp, place, builder.size(memory, dim, f"out_{dim}"), "row")
-            place = builder.compute(arith.AddiOp, row, mapping.get(subscript, subscript), "place")
-        base = builder.named(memref.ExtractAlignedPointerAsIndexOp.get(memory), "base")
-        offset = builder.compute(arith.MuliOp, place, self.width_bytes, "offset")
-        return builder.compute(arith.AddiOp, base, offset, "address")
-
-    def _over(self, builder: NestBuilder, address: SSAValue, size: int = 0) -> SSAValue:
-        """Insert the bytes from the last multiple of a size to an address."""
-        return builder.compute(arith.RemUIOp, address, size or self.alignment_bytes, "over")
