@@ -13,7 +13,7 @@ from gathernest.ir.interpreters.interpreter import interpret
 from gathernest.ir.modules.context import make_context, verify_module
 from gathernest.ir.modules.operator_module import gather_module
 from gathernest.ir.modules.pseudocode import print_loop_nest
-from gathernest.lowering.passes.schedule.interchange_loops import InterchangeLoops
+from gathernest.lowering.passes.schedule.order_loops import InterchangeLoops
 from gathernest.lowering.pipeline import run_pipeline
 
 

@@ -1,15 +1,12 @@
 """Indices that are constants: resolved while compiling."""
 
 import numpy as np
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp
-from xdsl.ir import Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
-from ...ir.dialects.attributes import node_name
-from ...ir.dialects.gather_dialect import GatherElementsOp, GatherNdOp, GatherOp, MaskedLoadOp, ResolveOp
+from ...ir.dialects.gather_dialect import MaskedLoadOp, ResolveOp
 from ...ir.dialects.types import dense_array, memref_type
 from ...ir.errors import BoundsError, ScheduleError
 from ...ir.modules.operator_module import constant_tensor
@@ -79,41 +76,3 @@ def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
     resolve.position.replace_all_uses_with(position)
     Rewriter.erase_op(resolve)
     Rewriter.erase_op(load)
-
-
-AnyGather = GatherOp | GatherNdOp | GatherElementsOp
-
-
-class ConstantGatherPattern(RewritePattern):
-    """Rewrites a gather on tensors whose indices are a constant."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if isinstance(op, AnyGather) and op.results and op.unsigned is None:
-            values = constant_array(op.operands[1])
-            if values is not None:
-                self.rewrite_gather(op, values, rewriter)
-
-    def rewrite_gather(self, gather: AnyGather, values: np.ndarray, rewriter: PatternRewriter) -> None:
-        """Rewrite a gather with the values of its indices."""
-        raise NotImplementedError
-
-
-def constant_array(value: SSAValue) -> np.ndarray | None:
-    """Return the array that a value is, where it is an `arith.constant` of integers; None otherwise."""
-    op = value.owner
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-        return dense_array(op.value)
-    return None
-
-
-def node_label(op: Operation) -> str:
-    """Return how messages call an operation: by the node it came from, where it came from one."""
-    name = node_name(op)
-    return op.name if name is None else f"node {name!r}"
-
-
-def insert_constant(rewriter: PatternRewriter, array: np.ndarray) -> SSAValue:
-    """Insert the constant indices of a gather before the operation that is rewritten."""
-    indices = rewriter.insert(constant_tensor(array)).results[0]
-    indices.name_hint = indices.name_hint or "indices"
-    return indices

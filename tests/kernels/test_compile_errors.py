@@ -18,7 +18,7 @@ from gathernest.kernels.runtime import compile
 from gathernest.lowering.numba import compiler
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.program import Program
-from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
+from gathernest.lowering.passes.canonicalize.canonical_form import NormalizeGather
 
 BROKEN = """from numba import njit, int64
 

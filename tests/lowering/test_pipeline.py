@@ -97,7 +97,7 @@ def test_stage_names_are_a_pipeline_again():
 
 
 def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
-    from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
+    from gathernest.lowering.passes.canonicalize.canonical_form import NormalizeGather
 
     def break_it(self, ctx, op):
         gather = next(inner for inner in op.walk() if inner.name == "gather.gather")
@@ -109,7 +109,7 @@ def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
 
 
 def test_crash_of_a_pass_is_an_internal_error_with_its_module(monkeypatch):
-    from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
+    from gathernest.lowering.passes.canonicalize.canonical_form import NormalizeGather
 
     def crash(self, ctx, op):
         raise KeyError("x")

@@ -11,7 +11,7 @@ from gathernest.kernels.bisection.bisect_passes import bisect_module
 from gathernest.kernels.bisection.prove_passes import first_refuted
 from gathernest.kernels.host import dependencies
 from gathernest.lowering.nest.queries import static_size
-from gathernest.lowering.passes.schedule import tile_loops
+from gathernest.lowering.passes.schedule import split_loops
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.tools.cli import main
 
@@ -30,8 +30,8 @@ def short_tiles(monkeypatch):
         less = builder.compute(arith.SubiOp, limit, 1, "less")
         return builder.compute(arith.MinSIOp, less, upper, "end")
 
-    right = tile_loops.tile_end
-    monkeypatch.setattr(tile_loops, "tile_end", one_short)
+    right = split_loops.tile_end
+    monkeypatch.setattr(split_loops, "tile_end", one_short)
 
 
 @pytest.mark.draw(2)

@@ -12,7 +12,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.context import make_context, parse_module
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
-from gathernest.lowering.passes.canonicalize.collapse_dims import CollapseDims
+from gathernest.lowering.passes.canonicalize.canonical_form import CollapseDims
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.proof.prover import prove_passes
 

@@ -5,7 +5,7 @@ import shlex
 from xdsl.dialects import arith
 
 from gathernest.kernels.host import dependencies
-from gathernest.lowering.passes.schedule import tile_loops
+from gathernest.lowering.passes.schedule import split_loops
 
 TILED = "nest,erase-sizes,tile-loops{loops=indices sizes=16}"
 
@@ -23,8 +23,8 @@ def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
     def one_short(builder, start, step, upper):
         return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
 
-    right = tile_loops.tile_end
-    monkeypatch.setattr(tile_loops, "tile_end", one_short)
+    right = split_loops.tile_end
+    monkeypatch.setattr(split_loops, "tile_end", one_short)
     saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
     assert ended.out.splitlines()[-1].startswith(
@@ -83,8 +83,8 @@ def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_
     def one_short(builder, start, step, upper):
         return builder.compute(arith.SubiOp, right(builder, start, step, upper), 1, "end")
 
-    right = tile_loops.tile_end
-    monkeypatch.setattr(tile_loops, "tile_end", one_short)
+    right = split_loops.tile_end
+    monkeypatch.setattr(split_loops, "tile_end", one_short)
     saved = str(tmp_path / "refuted.mlir")
     ended = gathernest_opt("-", "-p", pipeline, "--prove", "--reproducer", saved, stdin=module)
     assert ended.status == 1

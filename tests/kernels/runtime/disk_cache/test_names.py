@@ -128,14 +128,14 @@ MAKE_CODE = (
     "lowering/native/parallel_for.py",
     "lowering/nest/queries.py",
     "lowering/numba/vector_intrinsics.py",
-    "lowering/passes/schedule/tile_loops.py",
+    "lowering/passes/schedule/split_loops.py",
     "kernels/runtime/compile.py",
 )
 MAKE_NO_CODE = (
     "ir/interpreters/interpreter.py",
     "ir/modules/pseudocode.py",
     "lowering/drawings/nest_drawing.py",
-    "lowering/passes/operators/compose_gathers.py",
+    "lowering/passes/operators/constant_gathers.py",
     "lowering/schedule/gather_heuristic.py",
     "lowering/native/fast_call.py",
     "kernels/gather.py",

@@ -1,4 +1,4 @@
-"""The pass `erase-sizes`: within the nest level."""
+"""The passes `erase-sizes` and `drop-unit-loops`, within the nest level."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,17 @@ from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.canonical import Operand, erased
 from ....ir.dialects.attributes import NARROW_AXES
+from ....ir.dialects.gather_dialect import LoopOp
 from ....ir.dialects.types import memref_type, strides_of
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
-from ...nest.builder import merged_shape
-from ...nest.queries import functions, loops, merged_dims, view_of
+from ...nest.builder import merged_shape, rewrite_ops
+from ...nest.queries import functions, loops, merged_dims, static_size, view_of
 
 
 @dataclass(frozen=True)
@@ -75,3 +77,44 @@ def _erase(function: func.FuncOp) -> None:
         shape = merged_shape(source.get_shape(), merged_dims(view))
         Rewriter.replace_value_with_new_type(view.result, MemRefType(source.element_type, shape))
     function.update_function_type()
+
+
+@dataclass(frozen=True)
+class DropUnitLoops(ModulePass):
+    """Replace loops that are known to run once by their bodies.
+
+    A gather along the first axis has no batch and no outer dimension; the canonical form gives both size 1. Without
+    their loops the nest is what the schedule works on.
+
+    before                              after
+        for batch in 0..1                   for indices in 0..n
+          for outer in 0..1                   for inner in 0..m
+            for indices in 0..n                 out[0, 0, i, j] = ...
+              for inner in 0..m
+                out[b, o, i, j] = ...
+
+    Preconditions: none.
+
+    Input:
+        gather.loop batch(%b) = %c0 to %n_batch step %c1 { gather.loop indices(%i) = ... }
+    Output:
+        gather.loop indices(%i) = ... { ... }
+
+    What it does not do: drop the last loop of a nest, even where it runs once.
+    """
+
+    name = "drop-unit-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_ops(op, _InlineUnitLoop())
+
+
+class _InlineUnitLoop(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: LoopOp, rewriter: PatternRewriter) -> None:
+        runs_once = static_size(op.lower) == 0 and static_size(op.upper) == 1
+        if runs_once and (len(loops(op)) > 1 or isinstance(op.parent_op(), LoopOp)):
+            counted = list(op.terminator.operands)
+            rewriter.erase(op.terminator)
+            rewriter.inline_block(op.body.block, InsertPoint.before(op), [op.lower])
+            rewriter.replace(op, (), counted)
