@@ -29,7 +29,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.dialects.gather_dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.semantics import DYNAMIC
-from .queries import static_size, static_trips
+from .queries import clone_slice, static_size, static_trips
 
 # Lower bound, upper bound and step of a loop.
 LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
@@ -143,6 +143,13 @@ def replace_op(
     Rewriter.replace_op(op, new, results)
 
 
+def erase_unused(ops: Sequence[Operation]) -> None:
+    """Erase those of some operations, each behind what it uses, whose results nothing uses any more."""
+    for op in reversed(ops):
+        if not any(result.uses for result in op.results):
+            Rewriter.erase_op(op)
+
+
 def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
     """Return the constant 0 of an element type, not inserted yet.
 
@@ -178,6 +185,16 @@ def sum_up(around: Iterable[LoopOp], count: SSAValue) -> SSAValue:
         replace_op(loop, summing, [])
         assert summing.total is not None
         summing.total.name_hint, count = count.name_hint, summing.total
+    return count
+
+
+def sum_counts(made: Sequence[LoopOp], count: SSAValue) -> SSAValue:
+    """End summing loops without a terminator, each in the one before it, with a count; return the sum of all."""
+    for loop in reversed(made):
+        loop.body.block.add_op(made_from(loop, YieldOp(count)))
+        assert loop.total is not None
+        count = loop.total
+        count.name_hint = "n_outside"
     return count
 
 
@@ -277,6 +294,15 @@ def induction_of_copy(builder: NestBuilder, loop: LoopOp, copy: int) -> SSAValue
         return loop.induction
     ahead = arith.AddiOp(loop.induction, builder.index(copy))
     return builder.named(ahead, f"{loop.induction.name_hint}_{copy}")
+
+
+def clone_iterations(
+    builder: NestBuilder, ops: Sequence[Operation], loop: LoopOp, body: LoopOp, count: int
+) -> list[dict[SSAValue, SSAValue]]:
+    """Insert operations of a loop for so many iterations, into a loop of such steps; return the values of each."""
+    return [
+        clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, copy)}) for copy in range(count)
+    ]
 
 
 def whole_end(builder: NestBuilder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:

@@ -34,10 +34,12 @@ from ...nest.builder import (
     NestBuilder,
     builder_at_end,
     builder_before,
-    induction_of_copy,
+    clone_iterations,
+    erase_unused,
     made_from,
     replace_op,
     split_off_steps,
+    sum_counts,
     sum_up,
     tile_bounds,
     unguard,
@@ -62,6 +64,7 @@ from ...nest.queries import (
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.steps import MAX_LINES, WHOLE_ROW
 from ...schedule.tiling import fewest_bits
+from ..owners.sort_indices import COUNTING
 
 # Lines of indices that a fused check prefetches for the next iteration; the processor fetches those behind them itself.
 LINES_AHEAD = 4
@@ -242,12 +245,16 @@ class _Fusing:
             raise ScheduleError(
                 f"check-indices: {loop.label} is not around all that is copied or added; name a loop around it"
             )
-        if listed := self._loop_over_list():
+        outermost = self.around[-1]
+        bounds = {around: slice_of([around.lower, around.upper], outermost) for around in self.around}
+        listed = next((one for one in bounds if any(isinstance(op, memref.LoadOp) for op in bounds[one])), None)
+        if listed is not None:
             raise ScheduleError(
                 f"check-indices: {listed.label} runs over what was listed before, and no index that is outside is; "
                 "name the loop over tiles of indices"
             )
-        if sorting := self._sorting_loop():
+        sorting = next((one for one in loops(branch) if one.label.startswith(f"{COUNTING}_indices")), None)
+        if sorting is not None:
             raise ScheduleError(
                 f"check-indices: {sorting.label} sorts all indices by position before {loop.label}; leave "
                 "group-indices out, or this pass"
@@ -257,25 +264,6 @@ class _Fusing:
             raise ScheduleError(
                 f"check-indices: {parallel[0]} is parallel in {loop.label}; name the innermost parallel loop"
             )
-
-    def _loop_over_list(self) -> LoopOp | None:
-        """Return the loop that checks, or one around it, whose bounds are counted while the nest runs, if one is so."""
-        for loop in self.around:
-            bounds = slice_of([loop.lower, loop.upper], self.around[-1])
-            if any(isinstance(op, memref.LoadOp) for op in bounds):
-                return loop
-        return None
-
-    def _sorting_loop(self) -> LoopOp | None:
-        """Return the loop beside the one that checks that stores at places made from indices, if one does."""
-        indices = self.function.body.block.args[1]
-        beside = [op for op in self.branch.true_region.block.ops if isinstance(op, LoopOp)]
-        for outer in [op for op in beside if not op.is_ancestor(self.loop)]:
-            places = [place for op in outer.walk() if isinstance(op, memref.StoreOp) for place in op.indices]
-            loads = [op for op in slice_of(places, outer) if isinstance(op, memref.LoadOp)]
-            if any(viewed(load.memref) is indices for load in loads):
-                return outer
-        return None
 
     def fuse(self) -> None:
         unguard(self.branch)
@@ -331,13 +319,7 @@ class _Fusing:
         if run is not None and index is not None:
             mapping[run.res] = builder.named(index, run.res.name_hint)
         mapping |= clone_slice(ops, builder, mapping)
-        count = mapping.get(counted, counted)
-        for loop in reversed(made):
-            loop.body.block.add_op(made_from(loop, YieldOp(count)))
-            assert loop.total is not None
-            count = loop.total
-            count.name_hint = "n_outside"
-        return count
+        return sum_counts(made, mapping.get(counted, counted))
 
     def _loops_over(
         self, builder: NestBuilder, dims: Dims, run: memref.LoadOp | None, mapping: dict[SSAValue, SSAValue]
@@ -575,9 +557,7 @@ class _Use:
         place = _place_in_run(builder, self.load)
         narrow = builder.load(memory, [place], "narrow")
         self.position.replace_all_uses_with(builder.named(arith.ExtUIOp(narrow, I64), "wrapped"))
-        for op in reversed(self.ops):
-            if not any(result.uses for result in op.results):
-                Rewriter.erase_op(op)
+        erase_unused(self.ops)
 
 
 def _keep(innermost: LoopOp, load: memref.LoadOp, use: _Use, memory: SSAValue) -> None:
@@ -611,9 +591,7 @@ def _vectorize(loop: LoopOp) -> None:
         place = builder.compute(arith.AddiOp, body.induction, ahead, "ahead")
         builder.insert(PrefetchOp(load.memref, [place if at is loop.induction else at for at in load.indices], 3))
     ops = slice_of([kept.value, count], loop)
-    copies = [
-        clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, lane)}) for lane in range(LANES)
-    ]
+    copies = clone_iterations(builder, ops, loop, body, LANES)
     narrow, outside = (
         builder.named(FromElementsOp([copy[value] for copy in copies]), name)
         for value, name in ((kept.value, "narrow_lanes"), (count, "outside_lanes"))

@@ -11,13 +11,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.canonical import Operand, is_one_run
 from ....ir.dialects.attributes import MIN_AXIS_SIZES
-from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp
 from ....ir.dialects.types import strides_of
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import Bounds
 from ...nest.bounds_arithmetic import BoundsBuilder, IndexFacts
-from ...nest.builder import NestBuilder, builder_at_end, in_one_run, made_from, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, in_one_run, made_from, replace_op, sum_counts
 from ...nest.constant_indices import fold_constant_indices
 from ...nest.queries import enclosing_loops, functions, is_inside, static_size, steps_from_load, view_of
 
@@ -267,7 +267,7 @@ class _Folding:
             inductions[loop.induction] = made[-1].induction
             builder = builder_at_end(made[-1])
         reads = [(load.memref, [inductions.get(place, place) for place in load.indices]) for load in loads]
-        return _summed(made, self._any_outside(builder, reads))
+        return sum_counts(made, self._any_outside(builder, reads))
 
     def _reads_one_run(self, loads: list[memref.LoadOp], around: list[LoopOp]) -> bool:
         """Return whether the loops read every index once, and the indices lie in one run."""
@@ -291,7 +291,7 @@ class _Folding:
         name, size = LoopName("indices").beside("check"), builder.size(run, 0, "index_run")
         bounds = around[0].lower, size, around[0].step
         loop = builder.loop(name, bounds, name.induction, around[-1], sums=True)
-        return _summed([loop], self._any_outside(builder_at_end(loop), [(run, [loop.induction])]))
+        return sum_counts([loop], self._any_outside(builder_at_end(loop), [(run, [loop.induction])]))
 
     def _any_outside(self, builder: NestBuilder, reads: list[tuple[SSAValue, list[SSAValue]]]) -> SSAValue:
         """Emit 1 where a component, read from a place of a memref, is outside, and 0 where none is."""
@@ -312,13 +312,3 @@ class _Folding:
         if not isinstance(load := resolve.index.owner, memref.LoadOp):
             raise ScheduleError("fold-bounds: expected the index to be loaded in the nest")
         return load
-
-
-def _summed(made: list[LoopOp], count: SSAValue) -> SSAValue:
-    """Let loops, each in the one before it, sum a count, and return the sum of all."""
-    for loop in reversed(made):
-        loop.body.block.add_op(YieldOp(count))
-        assert loop.total is not None
-        count = loop.total
-        count.name_hint = "n_outside"
-    return count

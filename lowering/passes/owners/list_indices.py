@@ -16,7 +16,7 @@ from ...nest.builder import (
     builder_at_end,
     builder_at_start,
     builder_before,
-    induction_of_copy,
+    clone_iterations,
     kind_of,
     replace_op,
     split_off_steps,
@@ -291,9 +291,7 @@ def _vectorize(function: func.FuncOp, lanes: int) -> None:
     assert isinstance(one.owner, arith.ExtUIOp)
     wanted = [*(store.value for store in stores), one.owner.input, one]
     ops = slice_of(wanted, loop)
-    copies = [
-        clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, lane)}) for lane in range(lanes)
-    ]
+    copies = clone_iterations(builder, ops, loop, body, lanes)
     *values, mask, ones = [_lanes(builder, [copy[value] for copy in copies], value) for value in wanted]
     so_far = builder.load(counting.memref, list(counting.indices), "so_far")
     listed = builder.cast(so_far, stores[0].indices[0].type, "listed")

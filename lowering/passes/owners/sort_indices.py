@@ -12,7 +12,7 @@ from xdsl.rewriter import Rewriter
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
-from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, replace_op
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, erase_unused, replace_op
 from ...nest.queries import (
     clone_slice,
     enclosing_loops,
@@ -176,9 +176,7 @@ def _add(
     made = AccumulateOp(accumulate.element, accumulate.memref, subscripts, None)
     position = [accumulate.subscripts[dim], *([] if accumulate.mask is None else [accumulate.mask])]
     Rewriter.replace_op(accumulate, made)
-    for op in reversed(slice_of(position, loop)):
-        if not any(result.uses for result in op.results):
-            Rewriter.erase_op(op)
+    erase_unused(slice_of(position, loop))
     body = loop.detach_region(loop.body)
     bag = inner.insert(LoopOp(LoopName("bag"), first, last, one, body, sums=False, parallel=False, ordered=True))
     inside = list(bag.induction.uses)

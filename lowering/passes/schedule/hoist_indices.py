@@ -5,13 +5,12 @@ from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
-from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before
+from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, erase_unused
 from ...nest.queries import (
     argument_number,
     clone_slice,
@@ -194,9 +193,7 @@ class _Hoisting:
                 value = innermost.compute(arith.MaxSIOp, value, zero, "clamped")
             result = innermost.cast(value, IndexType(), position.name_hint)
             position.replace_all_uses_with(result)
-        for op in reversed(replaced):
-            if not any(result.uses for result in op.results):
-                Rewriter.erase_op(op)
+        erase_unused(replaced)
 
 
 def _are_axes_narrow(function: func.FuncOp, positions: list[SSAValue]) -> bool:

@@ -15,7 +15,15 @@ from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ...nest.bounds_arithmetic import is_clamp
-from ...nest.builder import NestBuilder, builder_at_end, builder_at_start, builder_before, collapsed, made_from
+from ...nest.builder import (
+    NestBuilder,
+    builder_at_end,
+    builder_at_start,
+    builder_before,
+    collapsed,
+    erase_unused,
+    made_from,
+)
 from ...nest.owners import LISTING
 from ...nest.queries import (
     argument_number,
@@ -227,8 +235,11 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
         needed = [*_subscripts(load), *([] if mask is None else [mask])]
         copied = _first_iteration(builder, loop, loop, load, needed, later)
         places = [copied.get(place, place) for place in _subscripts(load)]
-        if mask is not None:
-            _stay_near(builder, loop, load, places, copied.get(mask, mask))
+        if mask is not None:  # position 0, whose line is cached, where nothing is added; a branch is mispredicted
+            positions, nowhere = _looked_up(load, loop), builder.index(0)
+            for dim, place in enumerate(_subscripts(load)):
+                if place in positions:
+                    places[dim] = builder.select(copied.get(mask, mask), places[dim], nowhere, "asked")
         _insert_lines(NestBuilder(builder.insertion_point, load), memory_of(load), places, options)
 
 
@@ -317,38 +328,23 @@ def _in_run_of_bags(
 
 
 def _of_later_bag(builder: NestBuilder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
-    """Insert the place `distance` indices ahead: in this bag, or in a later one where this one ends before.
+    """Insert the place `distance` steps ahead: in this bag, or in a later one, and in the last one behind all.
 
-    All bags have as many places, so it is some whole bags and some places ahead. Where a step takes several places,
-    `distance` counts steps, and what is ahead begins one.
+    All bags have as many places, which are counted through all of them.
     """
-    bags = loop.parent_op()
+    bags, step = loop.parent_op(), static_size(loop.step) or 1
     if not isinstance(bags, LoopOp) or bags.label.role != "indices":
         return _later_iteration(builder, loop, loop.upper, distance)
-    one, ahead = builder.index(1), builder.index(distance * (static_size(loop.step) or 1))
-    size = builder.compute(arith.MaxSIOp, loop.upper, one, "bag_size")
-    whole_bags = builder.compute(arith.DivUIOp, ahead, size, "whole_bags")
-    places = builder.compute(arith.RemUIOp, ahead, size, "places")
-    later = builder.compute(arith.AddiOp, loop.induction, places, "later")
-    is_next = builder.compare("sge", later, loop.upper, "is_next")
-    over = builder.compute(arith.SubiOp, later, loop.upper, "over")
-    last_bag = builder.compute(arith.SubiOp, tiled_end(bags) or bags.upper, one, "last_bag")
-    later_bag = builder.compute(arith.AddiOp, bags.induction, whole_bags, "later_bag")
-    following = builder.compute(arith.AddiOp, later_bag, one, "following")
-    this_bag = builder.compute(arith.MinSIOp, later_bag, last_bag, "this_bag")
-    next_bag = builder.compute(arith.MinSIOp, following, last_bag, "next_bag")
+    size = builder.compute(arith.MaxSIOp, loop.upper, step, "bag_size")
+    first = builder.compute(arith.MuliOp, bags.induction, size, "first")
+    later = builder.compute(arith.AddiOp, first, distance * step, "first_ahead")
+    later = builder.compute(arith.AddiOp, later, loop.induction, "later")
+    end = builder.compute(arith.MuliOp, tiled_end(bags) or bags.upper, size, "end")
+    place = builder.compute(arith.MinSIOp, later, builder.compute(arith.SubiOp, end, step, "last"), "place")
     return {
-        loop.induction: builder.select(is_next, over, later, "ahead"),
-        bags.induction: builder.select(is_next, next_bag, this_bag, "bag"),
+        loop.induction: builder.compute(arith.RemUIOp, place, size, "ahead"),
+        bags.induction: builder.compute(arith.DivUIOp, place, size, "bag"),
     }
-
-
-def _stay_near(builder: NestBuilder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
-    """Select position 0, whose line is cached, where nothing is added: a branch would be mispredicted too often."""
-    nowhere = builder.index(0)
-    for dim, place in enumerate(_subscripts(access)):
-        if place in _looked_up(access, loop):
-            places[dim] = builder.select(wanted, places[dim], nowhere, "asked")
 
 
 def _first_iteration(
@@ -578,9 +574,7 @@ def _separate(function: func.FuncOp, loop: LoopOp, inserted: set[Operation]) -> 
     _copy(loop, builder_before(loop), {*needed, *prefetches}, around, {})
     for op in prefetches:
         Rewriter.erase_op(op)
-    for op in reversed(needed):
-        if not any(result.uses for result in op.results):
-            Rewriter.erase_op(op)
+    erase_unused(needed)
 
 
 def _copy(

@@ -11,13 +11,13 @@ from ....ir.errors import ScheduleError
 from ...nest.builder import (
     builder_at_end,
     builder_before,
-    induction_of_copy,
+    clone_iterations,
     kind_of,
     replace_op,
     split_off_remainder,
     tile_end,
 )
-from ...nest.queries import clone_slice, find_loop, functions, sole_inner_loop, static_size
+from ...nest.queries import find_loop, functions, sole_inner_loop, static_size
 from ...schedule import steps
 
 LARGEST_TILE = 2**31
@@ -153,8 +153,7 @@ def _unroll(loop: LoopOp, factor: int) -> None:
     body, has_remainder = split_off_remainder(loop, factor)
     body.ordered = loop.ordered
     builder = builder_at_end(body)
-    for copy in range(factor):
-        clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, copy)})
+    clone_iterations(builder, ops, loop, body, factor)
     builder.insert(YieldOp())
     if not has_remainder:
         Rewriter.erase_op(loop)

@@ -18,7 +18,7 @@ from ....ir.errors import ScheduleError
 from ...nest.builder import (
     NestBuilder,
     builder_at_end,
-    induction_of_copy,
+    clone_iterations,
     made_from,
     overlapping_remainder,
     rewrite_ops,
@@ -208,12 +208,9 @@ class _Vectorizing:
 
     def _elements(self, builder: NestBuilder, body: LoopOp) -> SSAValue:
         """Insert a copy of the loop's body for every lane, and return the vector of their elements."""
-        ops: list[Operation] = slice_of([self.store.value], self.loop)
-        elements: list[SSAValue] = []
-        for lane in range(self.lanes):
-            copied = clone_slice(ops, builder, {self.loop.induction: induction_of_copy(builder, body, lane)})
-            elements.append(copied.get(self.store.value, self.store.value))
-        return builder.named(FromElementsOp(elements), "elements")
+        value = self.store.value
+        copies = clone_iterations(builder, slice_of([value], self.loop), self.loop, body, self.lanes)
+        return builder.named(FromElementsOp([copy.get(value, value) for copy in copies]), "elements")
 
 
 def _vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
