@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from ...ir.dialects.gather_dialect import I64, ResolveOp
-from ...ir.errors import ScheduleError
 from ...ir.semantics import Bounds, reaches_past
 from .builder import NestBuilder
 from .queries import static_size
@@ -75,13 +74,6 @@ def size_of_clamp(op: Operation) -> SSAValue | None:
 
 class BoundsBuilder(NestBuilder):
     """Inserts arithmetic on i64 that resolves indices."""
-
-    def or_zero(self, condition: SSAValue, value: SSAValue) -> SSAValue:
-        """Insert a select between an element and zero."""
-        if not isinstance(value.type, IntegerType):
-            raise ScheduleError(f"fold-bounds: elements are {value.type}; run erase-element-type first")
-        zero = self.constant(0, value.type, "nothing")
-        return self.select(condition, value, zero, "element")
 
     def widened(self, index: SSAValue, unsigned: bool) -> SSAValue:
         """Extend an index to i64; an unsigned one of 64 bits keeps its bits."""

@@ -288,21 +288,16 @@ def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[
     return whole, rest
 
 
-def induction_of_copy(builder: NestBuilder, loop: LoopOp, copy: int) -> SSAValue:
-    """Insert the induction value of the copy of a body that is `copy` iterations ahead in a loop of several."""
-    if copy == 0:
-        return loop.induction
-    ahead = arith.AddiOp(loop.induction, builder.index(copy))
-    return builder.named(ahead, f"{loop.induction.name_hint}_{copy}")
-
-
 def clone_iterations(
     builder: NestBuilder, ops: Sequence[Operation], loop: LoopOp, body: LoopOp, count: int
 ) -> list[dict[SSAValue, SSAValue]]:
     """Insert operations of a loop for so many iterations, into a loop of such steps; return the values of each."""
-    return [
-        clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, copy)}) for copy in range(count)
-    ]
+    copies, place = list[dict[SSAValue, SSAValue]](), body.induction
+    for copy in range(count):
+        if copy:
+            place = builder.compute(arith.AddiOp, body.induction, copy, f"{body.induction.name_hint}_{copy}")
+        copies.append(clone_slice(ops, builder, {loop.induction: place}))
+    return copies
 
 
 def whole_end(builder: NestBuilder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:

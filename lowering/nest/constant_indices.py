@@ -49,21 +49,12 @@ def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
         except BoundsError as error:
             raise BoundsError(f"constant {error} (element {place} of the indices)") from None
         return False
-    _install(holder, get_global, positions)
-    _drop(resolve, load)
-    return True
-
-
-def _install(holder: memref.GlobalOp, get_global: memref.GetGlobalOp, positions: np.ndarray) -> None:
     value = constant_tensor(positions).value
     assert isinstance(value, DenseIntOrFPElementsAttr)
     type_ = memref_type(positions.shape, value.get_element_type(), None)
     holder.initial_value = value
     holder.properties["type"] = type_
     Rewriter.replace_value_with_new_type(get_global.memref, type_)
-
-
-def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
     builder = builder_before(resolve)
     index = builder.load(load.memref, load.indices, "index")
     position = builder.cast(index, IndexType(), "position")
@@ -76,3 +67,4 @@ def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
     resolve.position.replace_all_uses_with(position)
     Rewriter.erase_op(resolve)
     Rewriter.erase_op(load)
+    return True

@@ -22,17 +22,10 @@ def owned_sum(function: func.FuncOp, name: str) -> tuple[LoopOp, AccumulateOp, i
     for loop in loops(function):
         if loop.label == OWNERS:
             for op in loop.walk():
-                if isinstance(op, AccumulateOp) and (dim := _owned_dim(op, loop)) is not None:
-                    return loop, op, dim
+                test = _owned_test(op, loop) if isinstance(op, AccumulateOp) else None
+                if isinstance(op, AccumulateOp) and test is not None and isinstance(test.lhs.owner, arith.SubiOp):
+                    return loop, op, list(op.subscripts).index(test.lhs.owner.lhs)
     raise ScheduleError(f"{name}: expected a loop {OWNERS}, whose iterations own positions; run owner-computes first")
-
-
-def _owned_dim(accumulate: AccumulateOp, owners: LoopOp) -> int | None:
-    """Return the dimension whose subscript the mask compares with the positions of an owner."""
-    test = _owned_test(accumulate, owners)
-    if test is None or not isinstance(test.lhs.owner, arith.SubiOp):
-        return None
-    return list(accumulate.subscripts).index(test.lhs.owner.lhs)
 
 
 def is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:

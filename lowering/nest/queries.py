@@ -110,7 +110,10 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
     changed = written(outer)
-    if any(op.regions or not _may_repeat(op, changed) for op in beside):
+    # What runs more often computes, prefetches, or loads what nobody stores.
+    loads = {op for op in beside if isinstance(op, memref.LoadOp)}
+    others = [op for op in beside if op not in loads and not isinstance(op, PrefetchOp)]
+    if any(op.regions or not computes(op) for op in others) or any(op.memref in changed for op in loads):
         return f"{outer.label} does more than run {inner.label}"
     if outer.terminator.value is not inner.total:
         return f"{outer.label} does not yield what {inner.label} sums"
@@ -124,13 +127,6 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
         if any(is_inside(bound, around) for bound in moving):
             return f"the bounds of {inner.label} come from {around.label}; only one of them can be parallel"
     return None
-
-
-def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
-    """Return whether an operation may run more often: it computes, prefetches, or loads what nobody stores."""
-    if isinstance(op, memref.LoadOp):
-        return op.memref not in changed
-    return computes(op) or isinstance(op, PrefetchOp)
 
 
 def computes(op: Operation) -> bool:

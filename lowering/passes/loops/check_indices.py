@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ....ir.dialects.attributes import FRESH_OUT, I64, MIN_AXIS_SIZES, MOST_AXIS_SIZE, ViewAttr
+from ....ir.dialects.attributes import FRESH_OUT, I64, MIN_AXIS_SIZES, MOST_AXIS_SIZE
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, sum_of_lanes
@@ -207,8 +207,9 @@ class CheckIndices(ModulePass):
     def _check(self, function: func.FuncOp) -> None:
         """Let a function with a check of its own check as `how` says."""
         if self.how == "fused":
-            loop = _innermost_parallel(function) if self.loop is None else find_loop(function, self.loop)
-            if loop is not None:
+            parallel = [loop for loop in loops(function) if loop.parallel is not None and not loop.label.nest]
+            found = parallel[-1:] if self.loop is None else [find_loop(function, self.loop)]
+            for loop in found:
                 _Fusing(function, loop, self.lines, *guarded_copy(function, self.name)).fuse()
         elif self.how == "staged" and MOST_AXIS_SIZE not in function.attributes:
             bits = _fewest_bits(function) if self.bits is None else self.bits
@@ -221,12 +222,6 @@ class CheckIndices(ModulePass):
 
 
 # Fused
-
-
-def _innermost_parallel(function: func.FuncOp) -> LoopOp | None:
-    """Return the innermost parallel loop of a nest that copies or adds; None where none is parallel."""
-    found = [loop for loop in loops(function) if loop.parallel is not None and not loop.label.nest]
-    return found[-1] if found else None
 
 
 class _Fusing:
@@ -305,7 +300,8 @@ class _Fusing:
         (counted,) = innermost.terminator.operands
         ops = slice_of([counted], self.check)
         builder, made, mapping = builder_at_end(self.loop, innermost), self.made, dict[SSAValue, SSAValue]()
-        run = _load_of_run(ops)
+        # The load of an index from a view of all indices as one dimension, if that is how they are read.
+        run = next((op for op in ops if isinstance(op, memref.LoadOp) and op.memref is not viewed(op.memref)), None)
         rows = None if run is None else self._rows_of_tile(builder, run)
         if run is not None and rows is not None:
             name = LoopName("indices").beside("check")
@@ -395,10 +391,13 @@ class _Fusing:
         """Prefetch all, each step of a loop over vectors those in its place; return whether there is such a loop."""
         swept: list[LoopOp] = []
         for load in [op for op in body.walk() if isinstance(op, memref.LoadOp)]:
-            reading = load.parent_op()
-            if not self._reads_vectors(reading, load) or reading in swept:
+            reading, indices = load.parent_op(), self.function.body.block.args[1]
+            if not isinstance(reading, LoopOp) or viewed(load.memref) is not indices or reading in swept:
                 continue
-            assert isinstance(reading, LoopOp)
+            # The loop reads several indices in a step, and the next iteration has others.
+            is_vector = reading.induction in load.indices and static_size(reading.step) != 1
+            if not is_vector or not any(map(self._is_moved, load.indices)):
+                continue
             swept.append(reading)
             builder = builder_before(load)
             places = [self._next(builder, place) for place in load.indices]
@@ -418,13 +417,6 @@ class _Fusing:
         if any(is_inside(place, self.made[0]) for place in places):  # the component of a tuple
             places[-1] = builder.index(0)
         _prefetch_lines(builder, load.memref, places, self.lines * line_elements(load.memref))
-
-    def _reads_vectors(self, reading: Operation | None, load: memref.LoadOp) -> bool:
-        """Return whether a loop reads indices, several in a step, that the next iteration has others for."""
-        if not isinstance(reading, LoopOp) or viewed(load.memref) is not self.function.body.block.args[1]:
-            return False
-        is_vector = reading.induction in load.indices and static_size(reading.step) != 1
-        return is_vector and any(map(self._is_moved, load.indices))
 
     def _is_moved(self, place: SSAValue) -> bool:
         """Return whether a place is counted by the loop, or by a loop over one of its tiles."""
@@ -457,11 +449,6 @@ def _ask_for_positions(function: func.FuncOp) -> None:
     known = function.attributes.get(MIN_AXIS_SIZES)
     least = list(known.get_values()) if isinstance(known, DenseArrayBase) else [0] * axes
     function.attributes[MIN_AXIS_SIZES] = DenseArrayBase.from_list(i64, [max(int(size), 1) for size in least])
-
-
-def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:
-    """Return the load of an index from a view of all indices as one dimension, if that is how they are read."""
-    return next((op for op in ops if isinstance(op, memref.LoadOp) and op.memref is not viewed(op.memref)), None)
 
 
 def _prefetch_lines(builder: NestBuilder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
@@ -631,8 +618,11 @@ def _place_in_run(builder: NestBuilder, load: memref.LoadOp) -> SSAValue:
 
 def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: scf.IfOp) -> None:
     tile = _tile_of(listing, function)
-    builder = builder_before(check)
-    size = _size_of_axis(builder, function, memory_of(_stores(listing[0])[0]))
+    builder, positions = builder_before(check), memory_of(_stores(listing[0])[0])
+    adding = next(op for op in function.walk() if isinstance(op, AccumulateOp))
+    loads = [operands_of(place, arith.IndexCastOp)[0].owner for place in adding.subscripts]
+    (dim,) = [dim for dim, load in enumerate(loads) if isinstance(load, memref.LoadOp) and load.memref is positions]
+    size = builder.cast(builder.size(adding.memref, dim, "axis"), i64, "size")
     for loop in listing:
         listed = _listed(loop)
         for clamp in slice_of([position for position, _ in listed], loop):
@@ -641,9 +631,16 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
         for position, owned in _listed(loop):
             _narrow(position, owned, size)
     indices = function.body.block.args[1]
-    wanted = _number_of_indices(builder, indices, view_of(indices, function))
+    view = view_of(indices, function)
+    assert view is not None
+    count, *others = [builder.size(indices, dim, name) for dim, name in enumerate(view.dims)]
+    for other in others:
+        count = builder.compute(arith.MuliOp, count, other, "n_all")
+    wanted = builder.cast(count, i64, "n_all")
     unguard(branch)
-    total = sum_up([tile, *enclosing_loops(tile)], _length_of_list(listing[-1], tile))
+    counter = memory_of(_stores(listing[-1])[-1])  # is loaded behind the loops that list
+    (length,) = [op for op in tile.body.block.ops if isinstance(op, memref.LoadOp) and op.memref is counter]
+    total = sum_up([tile, *enclosing_loops(tile)], length.res)
     terminator, counted = function.body.block.last_op, check.total
     assert terminator is not None and counted is not None
     end = builder_before(terminator, check)
@@ -652,23 +649,6 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
     counted.replace_all_uses_with(end.compute(arith.MaxSIOp, missing, extra, "n_outside"))
     Rewriter.erase_op(check)
     function.attributes[FRESH_OUT] = UnitAttr()
-
-
-def _size_of_axis(builder: NestBuilder, function: func.FuncOp, positions: SSAValue) -> SSAValue:
-    """Insert the size of the dimension of out that listed positions are subscripts of."""
-    adding = next(op for op in function.walk() if isinstance(op, AccumulateOp))
-    loads = [operands_of(place, arith.IndexCastOp)[0].owner for place in adding.subscripts]
-    (dim,) = [dim for dim, load in enumerate(loads) if isinstance(load, memref.LoadOp) and load.memref is positions]
-    return builder.cast(builder.size(adding.memref, dim, "axis"), i64, "size")
-
-
-def _number_of_indices(builder: NestBuilder, indices: SSAValue, view: ViewAttr | None) -> SSAValue:
-    sizes = SSAValue.get(indices, type=MemRefType).type.get_shape()
-    names = [f"indices_{dim}" for dim in range(len(sizes))] if view is None else view.dims
-    count, *others = [builder.size(indices, dim, name) for dim, name in enumerate(names)]
-    for size in others:
-        count = builder.compute(arith.MuliOp, count, size, "n_all")
-    return builder.cast(count, i64, "n_all")
 
 
 def _tile_of(listing: list[LoopOp], function: func.FuncOp) -> LoopOp:
@@ -713,11 +693,3 @@ def _narrow(position: SSAValue, owned: SSAValue, size: SSAValue) -> None:
     both = builder.compute(arith.AndIOp, owned, within, "owned_within")
     for use in uses:
         use.operation.operands[use.index] = both
-
-
-def _length_of_list(loop: LoopOp, tile: LoopOp) -> SSAValue:
-    """Return how many indices of a tile are listed: the load behind the loops that list them."""
-    *_, counting = _stores(loop)
-    assert isinstance(counting, memref.StoreOp)
-    (total,) = [op for op in tile.body.block.ops if isinstance(op, memref.LoadOp) and op.memref is counting.memref]
-    return total.res

@@ -162,7 +162,13 @@ def _lower_parallel(root: LoopOp) -> None:
         else:
             body.add_op(op)
     initial = [] if counted is None else [_zero(root)]
-    body.add_op(scf.ReduceOp() if counted is None else scf.ReduceOp([counted], [Region(_addition())]))
+    if counted is None:
+        body.add_op(scf.ReduceOp())
+    else:
+        sum_ = Block(arg_types=[I64, I64])
+        added = arith.AddiOp(sum_.args[0], sum_.args[1])
+        sum_.add_ops([added, scf.ReduceReturnOp(added.result)])
+        body.add_op(scf.ReduceOp([counted], [Region(sum_)]))
     lower, upper, step = [loop.lower for loop in nest], [loop.upper for loop in nest], [loop.step for loop in nest]
     _finish(root, ParallelOp(lower, upper, step, Region(body), initial), [loop.label for loop in nest])
 
@@ -176,13 +182,6 @@ def _parallel_inner(loop: LoopOp) -> LoopOp | None:
     if reason is not None:
         raise ScheduleError(f"lower-nest-to-loops: parallel loops cannot be shared as one: {reason}")
     return parallel[0]
-
-
-def _addition() -> Block:
-    block = Block(arg_types=[I64, I64])
-    added = arith.AddiOp(block.args[0], block.args[1])
-    block.add_ops([added, scf.ReduceReturnOp(added.result)])
-    return block
 
 
 def _zero(loop: LoopOp) -> SSAValue:

@@ -107,14 +107,11 @@ def _promote(loop: scf.ForOp) -> list[Load] | None:
     memory = {one.place[0] for one in sums}
     if sum(isinstance(op, Load) and _place(op)[0] in memory for op in loop.walk()) != len(sums):
         return None
-    if len({one.place for one in sums}) != len(sums) or (block.parent_op() is not loop and not _is_plain_if(block)):
+    around = block.parent_op()
+    is_plain = isinstance(around, scf.IfOp) and not around.results and not around.false_region.blocks
+    if len({one.place for one in sums}) != len(sums) or not (around is loop or is_plain):
         return None
     return _carry(loop, block, sums)
-
-
-def _is_plain_if(block: Block) -> bool:
-    parent = block.parent_op()
-    return isinstance(parent, scf.IfOp) and not parent.results and not parent.false_region.blocks
 
 
 def _unroll_rows(bag: scf.ForOp) -> bool:
@@ -192,7 +189,10 @@ def _carry(loop: scf.ForOp, block: Block, sums: list[_Sum]) -> list[Load]:
     """Let the loop carry the sums from a load before it to a store behind it."""
     before = InsertPoint.before(loop)
     begun: list[Load] = []
-    outside = {place: _outside(loop, place) for one in sums for place in (*one.load.indices, *one.store.indices)}
+    outside = dict[SSAValue, SSAValue]()
+    for place in dict.fromkeys(place for one in sums for place in (*one.load.indices, *one.store.indices)):
+        known = const_evaluate_operand(place) if _is_inside(place, loop) else None
+        outside[place] = place if known is None else builder_before(loop).index(known)
     for one in sums:
         mapping = dict(outside)
         load = made_from(one.load, one.load.clone(mapping))
@@ -279,14 +279,6 @@ def _is_known(value: SSAValue, bag: scf.ForOp) -> bool:
     """Return whether a value is computed before a loop."""
     owner = value.owner
     return not isinstance(owner, Operation) or owner.parent is not bag.parent or owner.is_before_in_block(bag)
-
-
-def _outside(loop: scf.ForOp, place: SSAValue) -> SSAValue:
-    """Return a subscript outside of a loop: a constant in it is made again."""
-    known = const_evaluate_operand(place)
-    if known is None or not _is_inside(place, loop):
-        return place
-    return builder_before(loop).index(known)
 
 
 def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:

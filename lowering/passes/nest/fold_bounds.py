@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -115,15 +115,6 @@ def _summed_load(access: Access) -> MaskedLoadOp | None:
     return None
 
 
-def _replace_load(load: MaskedLoadOp, inside: SSAValue | None, *, is_clamped: bool) -> None:
-    """Make the load of what a reduction adds a plain one, or let it keep a mask where the axis may be empty."""
-    if inside is not None and not is_clamped:
-        load.operands[len(load.operands) - 1] = inside
-        return
-    replace_op(load, named_load := memref.LoadOp.get(load.memref, load.subscripts))
-    named_load.res.name_hint = "element"
-
-
 def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access) -> None:
     """Check that the resolves make the whole mask, and depend on the nest by its induction variables only."""
     around = list(enclosing_loops(access))
@@ -206,16 +197,23 @@ class _Folding:
             assert inside is not None
             inside = emit.compute(arith.AndIOp, inside, other, "all_inside")
         if isinstance(access, AccumulateOp):
-            if (summed := _summed_load(access)) is not None:
-                _replace_load(summed, inside, is_clamped=is_clamped)
+            summed = _summed_load(access)
+            if summed is not None and (inside is None or is_clamped):
+                replace_op(summed, plain := memref.LoadOp.get(summed.memref, summed.subscripts))
+                plain.res.name_hint = "element"
+            elif summed is not None and inside is not None:
+                summed.operands[len(summed.operands) - 1] = inside
             emit.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside, access.first))
             return Rewriter.erase_op(access)
         if inside is not None and not is_clamped:
             access.operands[len(access.operands) - 1] = inside
             return
         load = memref.LoadOp.get(access.memref, access.subscripts)
-        plain = emit.named(load, "element" if inside is None else "loaded")
-        value = plain if inside is None else emit.or_zero(inside, plain)
+        value = emit.named(load, "element" if inside is None else "loaded")
+        if inside is not None:
+            if not isinstance(value.type, IntegerType):
+                raise ScheduleError(f"fold-bounds: elements are {value.type}; run erase-element-type first")
+            value = emit.select(inside, value, emit.constant(0, value.type, "nothing"), "element")
         replace_op(access, (), [value])
 
     def _erase_resolves(self) -> None:
@@ -258,7 +256,10 @@ class _Folding:
         needed = {subscript for load in loads for subscript in load.indices}
         around = [loop for loop in enclosing_loops(self.access) if loop.induction in needed][::-1]
         if self._reads_one_run(loads, around):
-            return self._count_in_one_run(builder, loads[0], around)
+            run = builder.named(in_one_run(loads[0].memref), "index_run")
+            name, size = LoopName("indices").beside("check"), builder.size(run, 0, "index_run")
+            loop = builder.loop(name, (around[0].lower, size, around[0].step), name.induction, around[-1], sums=True)
+            return sum_counts([loop], self._any_outside(builder_at_end(loop), [(run, [loop.induction])]))
         inductions: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
         for loop in around:
@@ -284,14 +285,6 @@ class _Folding:
         )
         operand = Operand(view.dims, view.groups, type_.get_shape(), strides_of(type_))
         return is_whole and len(sizes) == len(operand.shape) and is_one_run(operand)
-
-    def _count_in_one_run(self, builder: NestBuilder, load: memref.LoadOp, around: list[LoopOp]) -> SSAValue:
-        """Build one loop that counts, over a view of the indices with one dimension."""
-        run = builder.named(in_one_run(load.memref), "index_run")
-        name, size = LoopName("indices").beside("check"), builder.size(run, 0, "index_run")
-        bounds = around[0].lower, size, around[0].step
-        loop = builder.loop(name, bounds, name.induction, around[-1], sums=True)
-        return sum_counts([loop], self._any_outside(builder_at_end(loop), [(run, [loop.induction])]))
 
     def _any_outside(self, builder: NestBuilder, reads: list[tuple[SSAValue, list[SSAValue]]]) -> SSAValue:
         """Emit 1 where a component, read from a place of a memref, is outside, and 0 where none is."""

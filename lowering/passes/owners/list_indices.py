@@ -91,14 +91,19 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     owners, accumulate, size = _checked(function, loop)
     mask = accumulate.mask
     assert mask is not None
-    element = _only_element(accumulate, loop)
-    listed = (
-        []
-        if element is None
-        else [*dict.fromkeys(place for place in accumulate.subscripts if is_inside(place, loop)), element.res]
-    )
+    listed, element = list[SSAValue](), accumulate.element.owner
+    is_single = accumulate.parent_op() is loop and isinstance(element, memref.LoadOp) and element.parent_op() is loop
+    if is_single and accumulate.element.type in LISTED_TYPES:  # no row, whose place is listed
+        listed = [
+            *dict.fromkeys(place for place in accumulate.subscripts if is_inside(place, loop)),
+            accumulate.element,
+        ]
     width_bytes = sum(element_size_bytes(_stored_type(value)) for value in listed) or PLACE_BYTES
-    _check_bytes(size, width_bytes)
+    if size * width_bytes > MOST_STAGED_BYTES:
+        raise ScheduleError(
+            f"compact-indices: the list would take {size * width_bytes} bytes of the stack, and may take "
+            f"{MOST_STAGED_BYTES}; make the tile smaller"
+        )
     buffers = builder_at_start(owners, loop)  # once for each owner, not once a tile
     kinds = [(f"{value.name_hint}s", _stored_type(value)) for value in listed] or [("places", i32)]
     lists = [buffers.named(memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds]
@@ -110,7 +115,7 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     _list(builder, loop, mask, listed, (lists, count, zero))
     total = builder.load(count, [zero], "n_listed")
     end = builder.cast(total, IndexType(), "listed_end")
-    if element is not None:
+    if listed:
         made = builder.loop(loop.label, (zero, end, one), "k", loop, **kind_of(loop))
         _add_listed(made, accumulate, dict(zip(listed, lists, strict=True)))
     else:
@@ -174,7 +179,11 @@ def _list(
     mapping = clone_slice(slice_of([mask, *listed], loop), inner, {loop.induction: made.induction})
     before = inner.load(count, [zero], "so_far")
     next_ = inner.cast(before, IndexType(), "listed")
-    values = [_storable(inner, mapping[value]) for value in listed] or [_place(inner, made.induction, loop.lower)]
+    values = [mapping[value] for value in listed]
+    values = [inner.cast(each, i64, each.name_hint) if each.type == IndexType() else each for each in values]
+    if not listed:
+        offset = inner.compute(arith.SubiOp, made.induction, loop.lower, "offset")
+        values = [inner.named(arith.TruncIOp(inner.cast(offset, i64, "wide"), i32), "place")]
     for value, memory in zip(values, lists, strict=True):
         inner.insert(memref.StoreOp.get(value, memory, [next_]))
     owned = inner.named(arith.ExtUIOp(mapping[mask], i64), "one")
@@ -183,27 +192,8 @@ def _list(
     inner.insert(YieldOp())
 
 
-def _place(builder: NestBuilder, induction: SSAValue, first: SSAValue) -> SSAValue:
-    offset = builder.compute(arith.SubiOp, induction, first, "offset")
-    wide = builder.cast(offset, i64, "wide")
-    return builder.named(arith.TruncIOp(wide, i32), "place")
-
-
-def _storable(builder: NestBuilder, value: SSAValue) -> SSAValue:
-    """Return a value in a type that memory has."""
-    return builder.cast(value, i64, value.name_hint) if value.type == IndexType() else value
-
-
 def _stored_type(value: SSAValue) -> Attribute:
     return i64 if value.type == IndexType() else value.type
-
-
-def _only_element(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp | None:
-    """Return the load of the one element that each iteration of a loop adds; None where it adds a row."""
-    load = accumulate.element.owner
-    if accumulate.parent_op() is not loop or not isinstance(load, memref.LoadOp) or load.parent_op() is not loop:
-        return None
-    return load if load.res.type in LISTED_TYPES else None
 
 
 def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp, int]:
@@ -223,14 +213,6 @@ def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp,
             "none: tile it first"
         )
     return owners, accumulate, size
-
-
-def _check_bytes(size: int, width_bytes: int) -> None:
-    if size * width_bytes > MOST_STAGED_BYTES:
-        raise ScheduleError(
-            f"compact-indices: the list would take {size * width_bytes} bytes of the stack, and may take "
-            f"{MOST_STAGED_BYTES}; make the tile smaller"
-        )
 
 
 LANES = (2, 4, 8)

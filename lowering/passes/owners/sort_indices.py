@@ -99,7 +99,10 @@ def _group(function: func.FuncOp, loop: LoopOp) -> None:
         builder.named(memref.AllocOp.get(i64, None, [DYNAMIC_INDEX], [count]), name) for name, count in counts.items()
     ]
     _sort(builder, loop, (accumulate.subscripts[dim], accumulate.mask), (axis, size, n_ends), memories)
-    _clear_behind(builder, loop)
+    assert loop.parent is not None
+    for op in [op for op in loop.parent.ops if isinstance(op, LoopOp) and op.label.nest == "clear"]:
+        op.detach()  # out is cleared behind the sort, which takes memory
+        builder.insert(op)
     ends, places, _ = memories
     _add(builder, loop, accumulate, dim, (axis, size), (ends, places), (zero, one))
     for memory in reversed(memories):
@@ -144,14 +147,6 @@ def _sort(
     inner.insert(memref.StoreOp.get(wide, places, [free]))
     inner.insert(memref.StoreOp.get(inner.compute(arith.AddiOp, end, each, "end"), ends, [place]))
     inner.insert(YieldOp())
-
-
-def _clear_behind(builder: NestBuilder, loop: LoopOp) -> None:
-    """Move what clears out behind the sort, which takes memory."""
-    assert loop.parent is not None
-    for op in [op for op in loop.parent.ops if isinstance(op, LoopOp) and op.label.nest == "clear"]:
-        op.detach()
-        builder.insert(op)
 
 
 def _add(

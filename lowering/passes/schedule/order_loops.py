@@ -58,16 +58,11 @@ class InterchangeLoops(ModulePass, steps.InterchangeLoops):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _interchange(_outermost(function, self.order), self.order)
-
-
-def _outermost(function: Operation, order: tuple[str, ...]) -> LoopOp:
-    found = [find_loop(function, name) for name in order]
-    for loop in found:
-        names = [inner.label for inner in chain(loop)]
-        if set(order) <= set(names):
-            return loop
-    raise ScheduleError(f"interchange-loops: {', '.join(order)} do not stand in one perfect nest")
+            named = [find_loop(function, name) for name in self.order]
+            around = [loop for loop in named if {*self.order} <= {inner.label for inner in chain(loop)}]
+            if not around:
+                raise ScheduleError(f"interchange-loops: {', '.join(self.order)} do not stand in one perfect nest")
+            _interchange(around[0], self.order)
 
 
 def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
@@ -78,7 +73,11 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
             f"interchange-loops: expected every loop of the nest once ({', '.join(names)}), got {', '.join(order)}"
         )
     by_name: dict[str, LoopOp] = dict(zip(names, nest, strict=True))
-    _check_parallel_first([by_name[name] for name in order])
+    for outer, inner in pairwise(by_name[name] for name in order):
+        if inner.parallel is not None and outer.parallel is None:
+            raise ScheduleError(
+                f"interchange-loops: {inner.label} is parallel and would stand in {outer.label}, which is not"
+            )
     _check_ordered(nest, order)
     between = [_computations(loop) for loop in nest[:-1]]
     pending = [op for group in between for op in group]
@@ -118,15 +117,6 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         if value is not None:
             value.name_hint = root.total.name_hint if root.total is not None else None
     replace_op(root, (), [] if value is None else [value])
-
-
-def _check_parallel_first(loops: list[LoopOp]) -> None:
-    """Check that no parallel loop would stand in one that is not parallel."""
-    for outer, inner in pairwise(loops):
-        if inner.parallel is not None and outer.parallel is None:
-            raise ScheduleError(
-                f"interchange-loops: {inner.label} is parallel and would stand in {outer.label}, which is not"
-            )
 
 
 def _check_ordered(nest: list[LoopOp], order: tuple[str, ...]) -> None:

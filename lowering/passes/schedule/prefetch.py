@@ -171,7 +171,9 @@ def _prefetches(root: Operation) -> set[Operation]:
 
 
 def _prefetch_rows(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> None:
-    loads = _table_accesses(function, loop)
+    accesses = _accesses(loop)
+    loads: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp) and _looked_up(op, loop)]
+    loads = loads or [op for op in accesses if argument_number(memory_of(op), function) == 0]
     if not loads:
         raise ScheduleError(f"prefetch: {loop.label} reads no element of data")
     positions = [place for load in loads for place in _looked_up(load, loop)]
@@ -192,13 +194,6 @@ def _accesses(loop: LoopOp) -> list[Access]:
     """Return the reads of elements and the additions in a loop; remainder loops in it are left out."""
     remainders = {inner for inner in loops(loop) if inner.label.is_remainder and inner is not loop}
     return [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in remainders]
-
-
-def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
-    """Return the loads of data in a loop, or a gradient's additions."""
-    accesses = _accesses(loop)
-    sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp) and _looked_up(op, loop)]
-    return sums or [op for op in accesses if argument_number(memory_of(op), function) == 0]
 
 
 def _subscripts(access: Access) -> list[SSAValue]:
@@ -385,8 +380,11 @@ def _prefetch_in_parts(loop: LoopOp, load: Access, options: Prefetch) -> None:
             "indices, and there is none"
         )
     dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
-    row, line = _static_row(load, dim), line_elements(memory_of(load))
-    if row is None or row > line:
+    memory, line = SSAValue.get(memory_of(load), type=MemRefType), line_elements(memory_of(load))
+    sizes = memory.type.get_shape()[dim + 1 :]
+    is_known = isinstance(memory.type.layout, NoneAttr) and all(size > 0 for size in sizes)
+    row = math.prod(sizes)  # elements between two places of the dimension
+    if not is_known or row > line:
         if options.lines * step > MAX_ROWS:
             raise ScheduleError(
                 f"prefetch: {counted.label} takes {step} indices a step, and lines={options.lines} asks for "
@@ -415,14 +413,6 @@ def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> Loo
         if depends_on(looked_up[0], around) and not any(depends_on(place, around) for place in others):
             return around
     return None
-
-
-def _static_row(load: Access, dim: int) -> int | None:
-    """Return how many elements lie between two places of a dimension of data, or None where the code does not know."""
-    memory = SSAValue.get(memory_of(load), type=MemRefType).type
-    sizes = memory.get_shape()[dim + 1 :]
-    is_packed = isinstance(memory.layout, NoneAttr)
-    return math.prod(sizes) if is_packed and all(size > 0 for size in sizes) else None
 
 
 def _ask_for_rows(

@@ -198,13 +198,11 @@ class _Vectorizing:
         mapping = clone_slice(slice_of(needed, self.loop), builder, {self.loop.induction: body.induction})
         places = [mapping.get(place, place) for place in load.indices]
         result = builder.named(made_from(load, vector.LoadOp(load.memref, places, self.type)), value.name_hint)
-        return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
-
-    def _or_zeros(self, builder: NestBuilder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
-        """Insert the mask that keeps a vector, or makes it zeros."""
-        mask = builder.named(arith.ExtSIOp(inside, self.type.element_type), "mask")  # type: ignore[arg-type]
-        masks = builder.named(vector.BroadcastOp(mask, self.type), "masks")
-        return builder.compute(arith.AndIOp, loaded, masks, "element")
+        if inside is None:
+            return result
+        kept = arith.ExtSIOp(mapping.get(inside, inside), self.type.element_type)  # type: ignore[arg-type]
+        masks = builder.named(vector.BroadcastOp(builder.named(kept, "mask"), self.type), "masks")
+        return builder.compute(arith.AndIOp, result, masks, "element")
 
     def _elements(self, builder: NestBuilder, body: LoopOp) -> SSAValue:
         """Insert a copy of the loop's body for every lane, and return the vector of their elements."""
