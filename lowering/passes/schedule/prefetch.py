@@ -323,22 +323,29 @@ def _in_run_of_bags(
 
 
 def _of_later_bag(builder: NestBuilder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
-    """Insert the place `distance` steps ahead: in this bag, or in a later one, and in the last one behind all.
+    """Insert the place `distance` indices ahead: in this bag, or in a later one where this one ends before.
 
-    All bags have as many places, which are counted through all of them.
+    All bags have as many places, so it is some whole bags and some places ahead. Where a step takes several places,
+    `distance` counts steps, and what is ahead begins one.
     """
-    bags, step = loop.parent_op(), static_size(loop.step) or 1
+    bags = loop.parent_op()
     if not isinstance(bags, LoopOp) or bags.label.role != "indices":
         return _later_iteration(builder, loop, loop.upper, distance)
-    size = builder.compute(arith.MaxSIOp, loop.upper, step, "bag_size")
-    first = builder.compute(arith.MuliOp, bags.induction, size, "first")
-    later = builder.compute(arith.AddiOp, first, distance * step, "first_ahead")
-    later = builder.compute(arith.AddiOp, later, loop.induction, "later")
-    end = builder.compute(arith.MuliOp, tiled_end(bags) or bags.upper, size, "end")
-    place = builder.compute(arith.MinSIOp, later, builder.compute(arith.SubiOp, end, step, "last"), "place")
+    one, ahead = builder.index(1), builder.index(distance * (static_size(loop.step) or 1))
+    size = builder.compute(arith.MaxSIOp, loop.upper, one, "bag_size")
+    whole_bags = builder.compute(arith.DivUIOp, ahead, size, "whole_bags")
+    places = builder.compute(arith.RemUIOp, ahead, size, "places")
+    later = builder.compute(arith.AddiOp, loop.induction, places, "later")
+    is_next = builder.compare("sge", later, loop.upper, "is_next")
+    over = builder.compute(arith.SubiOp, later, loop.upper, "over")
+    last_bag = builder.compute(arith.SubiOp, tiled_end(bags) or bags.upper, one, "last_bag")
+    later_bag = builder.compute(arith.AddiOp, bags.induction, whole_bags, "later_bag")
+    following = builder.compute(arith.AddiOp, later_bag, one, "following")
+    this_bag = builder.compute(arith.MinSIOp, later_bag, last_bag, "this_bag")
+    next_bag = builder.compute(arith.MinSIOp, following, last_bag, "next_bag")
     return {
-        loop.induction: builder.compute(arith.RemUIOp, place, size, "ahead"),
-        bags.induction: builder.compute(arith.DivUIOp, place, size, "bag"),
+        loop.induction: builder.select(is_next, over, later, "ahead"),
+        bags.induction: builder.select(is_next, next_bag, this_bag, "bag"),
     }
 
 
