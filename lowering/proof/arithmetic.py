@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerAt
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from . import bit_vectors as bits
-from .meaning import Meaning, Refuted, Undecided
 from .sets import EVERYTHING, NOTHING, ZERO, Polynomial, constant_of, interval, list_parameters, number, parameter
 from .values import (
     Atom,
@@ -25,11 +24,14 @@ from .values import (
     Element,
     Larger,
     Mask,
+    Meaning,
     Number,
     Opaque,
     Place,
+    Refuted,
     Summed,
     Term,
+    Undecided,
     Value,
     Weight,
 )

@@ -13,10 +13,9 @@ import z3
 from . import bit_vectors as bits
 from . import sets
 from .bit_vectors import Expression
-from .meaning import Access, Meaning, Undecided, Write, expect
 from .sets import NOTHING, ZERO, bind_parameters, interval, number, parameter, project_onto, project_out, unite
 from .specification import Definition
-from .values import Atom, Element, Loop, Row, Term
+from .values import Access, Atom, Element, Loop, Meaning, Row, Term, Undecided, Write, expect
 
 # The most constant indices that are evaluated one by one.
 MAX_CONSTANTS = 4096
@@ -219,11 +218,7 @@ class Conditions:
             return self.fail("an index is not used where the operator uses it")
         if copy.positions.keys() != target.positions.keys() or not is_same:
             raise Undecided("positions are computed from other things than the operator's indices")
-        valid = (
-            []
-            if self.definition.valid is None
-            else [Indices([self.definition.valid], self.definition)(self.definition.valid)]
-        )
+        valid = [Indices([each], self.definition)(each) for each in (self.definition.valid,) if each is not None]
         moved = z3.Or(z3.BoolVal(False), *(copy.positions[dim] != each for dim, each in target.positions.items()))
         elsewhere = z3.And(target.mask, moved)
         return self.find_case(
@@ -308,11 +303,8 @@ class Conditions:
 
     def _list_promises(self, access: Access, dim: int, indices: Indices) -> list[Expression]:
         """Return that the index of a dimension is valid, where it was checked, or the caller promises it."""
-        definition, is_guarded, (count, around) = (
-            self.definition,
-            access.place.is_guarded,
-            self.meaning.guard or (None, ()),
-        )
+        definition, is_guarded = self.definition, access.place.is_guarded
+        count, around = self.meaning.guard or (None, ())
         is_late = definition.is_checked and (self.meaning.raises or (count is not None and not is_guarded))
         if access.array != definition.table or dim not in definition.valid_along or is_late:
             return []
@@ -321,9 +313,7 @@ class Conditions:
             return [Indices([promised], definition)(promised)] if len(indices.atoms) == 1 else []
         ((name, target),) = promised.atoms.items()
         space, loops = self.list_elements(definition.write.place.domain, [target]), ()
-        if (
-            definition.is_checked and is_guarded and count is not None and around
-        ):  # it was checked in one iteration of loops
+        if definition.is_checked and is_guarded and count is not None and around:  # in one iteration of loops
             loops, which = around, list(definition.valid_along).index(dim)
             counted = [(domain, Indices([term]).atoms) for domain, term in count.terms]
             reads = [(domain, [atoms[which]]) for domain, atoms in counted if len(atoms) == components]

@@ -21,9 +21,9 @@ from ...ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp,
 from . import bit_vectors as bits
 from . import sets
 from .arithmetic import Arithmetic, comparison_of, is_zero, width_of
-from .meaning import Access, Refuted, Undecided, Write, expect
 from .sets import EVERYTHING, ZERO, Polynomial, constant_of, interval, number, parameter, project_out, unite
 from .values import (
+    Access,
     Argument,
     Atom,
     Counted,
@@ -32,12 +32,16 @@ from .values import (
     Number,
     Opaque,
     Places,
+    Refuted,
     Row,
     Subscripts,
     Summed,
     Term,
+    Undecided,
     Uniform,
     Value,
+    Write,
+    expect,
 )
 
 # The content of a list depends on how many of the indices before belong to an owner: no affine relation says that.

@@ -15,9 +15,9 @@ from ...ir.modules.context import verify_module
 from ..nest.queries import functions
 from .conditions import Conditions, Failure
 from .examples import Example, make_example, run_samples
-from .meaning import Refuted, Undecided
 from .specification import Specification, define, specification_of
 from .sums import SumConditions
+from .values import Refuted, Undecided
 from .views import check_views
 from .walk import meaning_of
 

@@ -45,21 +45,17 @@ def interval(value: isl.PwAff, lower: isl.PwAff, upper: isl.PwAff) -> isl.Set:
 
 def list_parameters(value: isl.Set | isl.PwAff | isl.Aff) -> list[str]:
     """Return the parameters that a set or a value has."""
-    return [str(value.get_dim_name(PARAMETER, place)) for place in range(value.dim(PARAMETER))]
+    return list(map(str, value.get_var_names(PARAMETER)))
 
 
 def project_out(space: isl.Set, names: Iterable[str]) -> isl.Set:
     """Return the set with some parameters projected out: what holds for some value of them."""
-    dropped = set(names)
-    for place, name in reversed(list(enumerate(list_parameters(space)))):
-        if name in dropped:
-            space = space.project_out(PARAMETER, place, 1)
-    return space.coalesce()
+    return project_onto(space, set(list_parameters(space)).difference(names))
 
 
 def project_onto(space: isl.Set, names: Iterable[str]) -> isl.Set:
     """Return the set with all but some parameters projected out."""
-    return project_out(space, set(list_parameters(space)) - set(names))
+    return space.project_out_except([*names], [PARAMETER]).coalesce()
 
 
 def rename_parameters(space: isl.Set, names: dict[str, str]) -> isl.Set:

@@ -21,9 +21,8 @@ from ..nest.constant_indices import find_global
 from ..nest.queries import functions, view_of
 from . import bit_vectors as bits
 from .arithmetic import FACTORS, comparison_of, width_of
-from .meaning import Meaning, Undecided, Write
 from .sets import EVERYTHING, ZERO, constant_of, interval, number, parameter
-from .values import Atom, Element, Loop, Place, Places, Term, conjunction
+from .values import Atom, Element, Loop, Meaning, Place, Places, Term, Undecided, Write, conjunction
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ from . import bit_vectors as bits
 from . import sets
 from .bit_vectors import Expression
 from .conditions import Conditions, Copy, Failure, Indices, add_elements
-from .meaning import Meaning, Refuted, Undecided, Write, expect
 from .sets import EVERYTHING, NOTHING, ZERO, bind_parameters, number, parameter, project_onto, unite
 from .specification import Definition
-from .values import Counted, Element, Loop, Number, Term, conjunction
+from .values import Counted, Element, Loop, Meaning, Number, Refuted, Term, Undecided, Write, conjunction, expect
 
 DIVISOR = "a sum is divided by another number than that of the slices in it"
 

@@ -15,9 +15,9 @@ from ...ir.operator_spec import GatherElements
 from ...ir.semantics import DYNAMIC
 from ..nest.queries import functions, view_of
 from .conditions import Failure
-from .meaning import Undecided
 from .sets import Polynomial
 from .specification import constant_indices, map_dimensions, specification_of
+from .values import Undecided
 
 NAMES = ("data", "indices", "out")
 NONE, ONE = Polynomial.of(0), Polynomial.of(1)

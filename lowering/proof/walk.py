@@ -18,10 +18,25 @@ from ..nest.constant_indices import find_global
 from ..nest.queries import view_of
 from . import bit_vectors as bits
 from .arithmetic import is_zero
-from .meaning import Meaning, Refuted, Undecided, expect
 from .memory import Loads
 from .sets import EVERYTHING, ZERO, Polynomial, constant_of, divide_into_rows, interval, number, parameter
-from .values import Argument, Carried, Counted, Element, Loop, Memory, Number, Opaque, Summed, Term, Value
+from .values import (
+    Argument,
+    Carried,
+    Counted,
+    Element,
+    Loop,
+    Meaning,
+    Memory,
+    Number,
+    Opaque,
+    Refuted,
+    Summed,
+    Term,
+    Undecided,
+    Value,
+    expect,
+)
 
 # The largest size of a dimension: what NumPy can address.
 MAX_SIZE = 2**62
@@ -70,10 +85,6 @@ class _Walk(Loads):
             self.meaning.axes[name] = (floor, most)
             if constant_of(size) is None:
                 self.assume(parameter(name).ge_set(number(floor)))
-        self._bind_rows()
-
-    def _bind_rows(self) -> None:
-        """Bound the size of a row by what the function promises."""
         rows, inner = self.function.attributes.get(ROW_SIZES), parameter("n_inner")
         if isinstance(rows, DenseArrayBase) and "n_inner" in self.meaning.sizes:
             floor, most = map(int, rows.get_values())

@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ....ir.canonical import Operand, Strided, canonical_gather
+from ....ir.canonical import Strided, canonical_gather
 from ....ir.dialects.attributes import BYTE_STRIDES, VIEW
 from ....ir.dialects.gather_dialect import I64, AnyShaped, GradientOp, OperatorOp, ViewAttr, WeightedOp
 from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
@@ -317,41 +317,28 @@ def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> No
     arrays = gather.table, gather.indices, gather.slices
     if len(set(arrays)) != 3:
         raise ScheduleError("collapse-dims: data, indices and out must be three different memrefs")
-    table, indices, slices = map(_strided, arrays)
+    types = [SSAValue.get(array, type=MemRefType).type for array in arrays]
+    table, indices, slices = (Strided(tuple(type_.get_shape()), strides_of(type_)) for type_ in types)
     is_gradient = isinstance(gather, GradientOp)
     canonical = canonical_gather(table, indices, slices, gather.roles(), covers_data=is_gradient)
     views: dict[int, ViewAttr] = {}
-    for value, operand in zip(arrays, (canonical.data, canonical.indices, canonical.out), strict=True):
-        element = SSAValue.get(value, type=MemRefType).type.element_type
-        type_ = memref_type(operand.shape, element, operand.strides)
+    for value, old, operand in zip(arrays, types, (canonical.data, canonical.indices, canonical.out), strict=True):
+        type_ = memref_type(operand.shape, old.element_type, operand.strides)
         number = argument_number(value, function)
         if number is not None:
             views[number] = ViewAttr.of(operand)
         elif isinstance(value.owner, memref.GetGlobalOp):
-            _reshape_global(module, value.owner, operand)
+            holder = find_global(module, value.owner)
+            dense = holder.initial_value
+            assert isinstance(dense, DenseIntOrFPElementsAttr)
+            tensor = TensorType(dense.get_element_type(), operand.shape)
+            holder.initial_value = DenseIntOrFPElementsAttr(tensor, dense.data)
+            holder.properties["type"] = memref_type(operand.shape, old.element_type, None)
         else:
             raise ScheduleError("collapse-dims: data, indices and out must be arguments of the function")
         Rewriter.replace_value_with_new_type(value, type_)
     places = {"axis": canonical.data.place_of("axis"), "batch_dims": canonical.data.count_of("batch")}
     for name in gather.INTEGERS:
         gather.properties[name] = IntegerAttr(places[name], I64)
-    function.arg_attrs = ArrayAttr(
-        [
-            DictionaryAttr({VIEW: views[number]} if number in views else {})
-            for number in range(len(function.body.block.args))
-        ]
-    )
-
-
-def _strided(value: SSAValue) -> Strided:
-    type_ = SSAValue.get(value, type=MemRefType).type
-    return Strided(tuple(type_.get_shape()), strides_of(type_))
-
-
-def _reshape_global(module: ModuleOp, load: memref.GetGlobalOp, operand: Operand) -> None:
-    holder = find_global(module, load)
-    values = holder.initial_value
-    assert isinstance(values, DenseIntOrFPElementsAttr)
-    element = values.get_element_type()
-    holder.initial_value = DenseIntOrFPElementsAttr(TensorType(element, operand.shape), values.data)
-    holder.properties["type"] = memref_type(operand.shape, element, None)
+    given = [{VIEW: views[number]} if number in views else {} for number in range(len(function.body.block.args))]
+    function.arg_attrs = ArrayAttr(list(map(DictionaryAttr, given)))

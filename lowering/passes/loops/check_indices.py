@@ -492,7 +492,11 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
     is_run = [place for place in places if static_size(place) != 0] == [innermost.induction]
     if not is_run or not copied:
         raise ScheduleError("check-indices: expected one loop that checks all indices, which have no gaps")
-    _check_width(function, checked[0], width)
+    bits, index, most = width.width.data, checked[0].res.type, max(_axis_sizes(function), default=0)
+    if isinstance(index, IntegerType) and index.width.data <= bits:
+        raise ScheduleError(f"check-indices: positions of {bits} bits are no narrower than indices of {index}")
+    if most > 1 << bits:
+        raise ScheduleError(f"check-indices: {bits} bits hold {1 << bits} positions, and the axis has {most}")
     memory = builder_before(check).named(memref.AllocOp.get(width, None, [DYNAMIC_INDEX], [check.upper]), "positions")
     uses = [_Use(load) for load in copied]
     _keep(innermost, checked[0], uses[0], memory)
@@ -500,18 +504,7 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
     for use in uses:
         use.read(memory)
     NestBuilder(InsertPoint.after(branch), branch).insert(memref.DeallocOp.get(memory))
-    function.attributes[MOST_AXIS_SIZE] = IntegerAttr(1 << width.width.data, I64)
-
-
-def _check_width(function: func.FuncOp, load: memref.LoadOp, width: IntegerType) -> None:
-    """Check that a position of this number of bits is narrower than an index, and that the axis has no more of them."""
-    bits = width.width.data
-    if isinstance(load.res.type, IntegerType) and load.res.type.width.data <= bits:
-        raise ScheduleError(f"check-indices: positions of {bits} bits are no narrower than indices of {load.res.type}")
-    if max(_axis_sizes(function), default=0) > 1 << bits:
-        raise ScheduleError(
-            f"check-indices: {bits} bits hold {1 << bits} positions, and the axis has {max(_axis_sizes(function))}"
-        )
+    function.attributes[MOST_AXIS_SIZE] = IntegerAttr(1 << bits, I64)
 
 
 class _Use:
@@ -628,8 +621,13 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
         for clamp in slice_of([position for position, _ in listed], loop):
             if is_clamp(clamp):
                 replace_op(clamp, (), [clamp.operands[0]])
-        for position, owned in _listed(loop):
-            _narrow(position, owned, size)
+        for position, owned in _listed(loop):  # an index is listed only where it is within the axis, too
+            uses = list(owned.uses)
+            inside = builder_before(next(use.operation for use in uses if isinstance(use.operation, arith.ExtUIOp)))
+            within = inside.compare("ult", position, size, "within")
+            both = inside.compute(arith.AndIOp, owned, within, "owned_within")
+            for use in uses:
+                use.operation.operands[use.index] = both
     indices = function.body.block.args[1]
     view = view_of(indices, function)
     assert view is not None
@@ -682,14 +680,3 @@ def _listed(loop: LoopOp) -> list[tuple[SSAValue, SSAValue]]:
     added = counting.value.owner
     assert isinstance(added, arith.AddiOp) and isinstance(added.rhs.owner, arith.ExtUIOp)
     return [(positions.value, added.rhs.owner.input)]
-
-
-def _narrow(position: SSAValue, owned: SSAValue, size: SSAValue) -> None:
-    """Let an index be listed only where it is within the axis, too."""
-    uses = list(owned.uses)
-    one = next(use.operation for use in uses if isinstance(use.operation, arith.ExtUIOp))
-    builder = builder_before(one)
-    within = builder.compare("ult", position, size, "within")
-    both = builder.compute(arith.AndIOp, owned, within, "owned_within")
-    for use in uses:
-        use.operation.operands[use.index] = both

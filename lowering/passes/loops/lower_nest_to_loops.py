@@ -80,18 +80,16 @@ class _LowerAccumulate(RewritePattern):
             load, new_store, element = vector.LoadOp(*place, element), vector.StoreOp, element.element_type
         total = load.results[0]
         total.name_hint = "total"
-        made = _added(element, total, op.element) if op.first is None else _larger(element, total, op.element, op.first)
+        if op.first is None:
+            added = (arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp)(total, op.element)
+            added.result.name_hint = "added"
+            made: list[Operation] = [added]
+        else:
+            made = _larger(element, total, op.element, op.first)
         steps: list[Operation] = [load, *made, new_store(made[-1].results[0], *place)]
         if op.mask is not None and not _guard_row(op, op.mask):
             steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
         rewriter.replace(op, [made_from(op, step) for step in steps], [])
-
-
-def _added(type_: Attribute, total: SSAValue, element: SSAValue) -> list[Operation]:
-    """Return the sum of what is in memory and an element, as operations whose last one has it."""
-    added = (arith.AddiOp if isinstance(type_, IntegerType) else arith.AddfOp)(total, element)
-    added.result.name_hint = "added"
-    return [added]
 
 
 def _larger(type_: Attribute, total: SSAValue, element: SSAValue, first: SSAValue) -> list[Operation]:

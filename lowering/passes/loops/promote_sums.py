@@ -233,7 +233,10 @@ def _divide(bag: scf.ForOp) -> None:
     if not isinstance(scaling, scf.ForOp) or LoopName(_name(scaling)).nest != "scale":
         return
     division = next((op for op in scaling.body.block.ops if isinstance(op, arith.DivfOp)), None)
-    if division is None or not _divides_all(scaling, division, stores) or not _is_known(division.rhs, bag):
+    if division is None or not _divides_all(scaling, division, stores):
+        return
+    divided = division.rhs.owner
+    if isinstance(divided, Operation) and divided.parent is bag.parent and not divided.is_before_in_block(bag):
         return
     for store in stores:
         builder, value = builder_before(store), store.vector if isinstance(store, vector.StoreOp) else store.value
@@ -273,12 +276,6 @@ def _divides_all(scaling: scf.ForOp, division: arith.DivfOp, stores: list[Store]
         kind = one.vector.type if isinstance(one, vector.StoreOp) else None
         covered += range(first, first + (kind.get_shape()[0] if isinstance(kind, VectorType) else 1))
     return sorted(covered) == list(trips)
-
-
-def _is_known(value: SSAValue, bag: scf.ForOp) -> bool:
-    """Return whether a value is computed before a loop."""
-    owner = value.owner
-    return not isinstance(owner, Operation) or owner.parent is not bag.parent or owner.is_before_in_block(bag)
 
 
 def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:

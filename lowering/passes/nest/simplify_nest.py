@@ -46,21 +46,16 @@ class EraseSizes(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if not any(isinstance(inner, memref.GetGlobalOp) for inner in function.walk()):
-                _check_sizes_unused(function)
                 _erase(function)
 
 
-def _check_sizes_unused(function: func.FuncOp) -> None:
-    """Check that no loop holds for the present sizes only: its end a constant, or a tile that was proved to fit."""
-    for loop in loops(function):
+def _erase(function: func.FuncOp) -> None:
+    for loop in loops(function):  # none holds for the present sizes only: its end a constant, or a tile proved to fit
         ends = list(loop.upper.owner.operands) if isinstance(loop.upper.owner, arith.MinSIOp) else [loop.upper]
         if not any(isinstance(end.owner, memref.DimOp) for end in ends):
             raise ScheduleError(
                 f"erase-sizes: the end of {loop.label} relies on the sizes; run erase-sizes before that"
             )
-
-
-def _erase(function: func.FuncOp) -> None:
     viewed = [
         (argument, type_, view.dims)
         for argument in function.body.block.args

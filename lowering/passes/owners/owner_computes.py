@@ -9,7 +9,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.errors import ScheduleError, did_you_mean
-from ...nest.builder import NestBuilder, builder_before, tile_end
+from ...nest.builder import builder_before, tile_end
 from ...nest.owners import owned_sum
 from ...nest.queries import enclosing_loops, functions, loops, memory_of, static_size, stores_to, view_of, written
 from ...schedule import steps
@@ -56,7 +56,15 @@ class OwnerComputes(ModulePass, steps.OwnerComputes):
 
 
 def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str) -> None:
-    dim = _axis_dim(function, accumulate, axis)
+    view = view_of(accumulate.memref, function)
+    if view is None:
+        raise ScheduleError("owner-computes: the table carries no #gather.view; run collapse-dims first")
+    axes = [name for name in view.dims if name.role == "axis"]
+    if axis not in axes:
+        raise ScheduleError(
+            f"owner-computes: there is no axis {axis!r}; there is {', '.join(axes)}{did_you_mean(axis, axes)}"
+        )
+    dim = view.dims.index(axis)
     around = list(enclosing_loops(accumulate))
     if not around or any(loop.parallel is not None for loop in around):
         raise ScheduleError("owner-computes: the nest that adds is parallel already; run it before parallelize-loops")
@@ -68,35 +76,14 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
         )
     before = builder_before(root)
     size = before.size(accumulate.memref, dim, "owned")
-    part = _part(before, size, owners)
+    padded = before.compute(arith.AddiOp, size, owners - 1, "padded")
+    share = before.compute(arith.DivUIOp, padded, owners, "share")
+    part = before.compute(arith.MaxSIOp, share, 1, "part")  # the positions of an owner
     loop = before.loop("owners", (before.index(0), size, part), "first")
     root.detach()
     loop.body.block.add_ops([root, YieldOp()])
-    _mask(accumulate, accumulate.subscripts[dim], loop.induction, part)
-
-
-def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int:
-    view = view_of(accumulate.memref, function)
-    if view is None:
-        raise ScheduleError("owner-computes: the table carries no #gather.view; run collapse-dims first")
-    axes = [name for name in view.dims if name.role == "axis"]
-    if axis not in axes:
-        raise ScheduleError(
-            f"owner-computes: there is no axis {axis!r}; there is {', '.join(axes)}{did_you_mean(axis, axes)}"
-        )
-    return view.dims.index(axis)
-
-
-def _part(before: NestBuilder, size: SSAValue, owners: int) -> SSAValue:
-    """Return the positions of one owner: the size divided by their number, rounded up, and at least 1."""
-    padded = before.compute(arith.AddiOp, size, owners - 1, "padded")
-    share = before.compute(arith.DivUIOp, padded, owners, "share")
-    return before.compute(arith.MaxSIOp, share, 1, "part")
-
-
-def _mask(accumulate: AccumulateOp, position: SSAValue, first: SSAValue, part: SSAValue) -> None:
     builder = builder_before(accumulate)
-    offset = builder.compute(arith.SubiOp, position, first, "offset")
+    offset = builder.compute(arith.SubiOp, accumulate.subscripts[dim], loop.induction, "offset")
     owned = builder.compare("ult", offset, part, "owned")
     if accumulate.mask is not None:
         owned = builder.compute(arith.AndIOp, accumulate.mask, owned, "mine")

@@ -128,7 +128,11 @@ def _sort(
     inner.insert(YieldOp())
 
     inner, number = _loop(builder, loop.label.beside(COUNTING), (zero, loop.upper, one), loop)
-    position = _position(inner, number, loop, *found, size)
+    position, valid = found
+    copy = clone_slice(slice_of([position, *([] if valid is None else [valid])], loop), inner, {loop.induction: number})
+    position, hint = copy[position], position.name_hint
+    if valid is not None:  # an index that adds nothing has the number of positions
+        position = inner.select(copy[valid], position, size, hint)
     wide = inner.cast(position, i64, position.name_hint)
     inner.insert(memref.StoreOp.get(wide, positions, [number]))
     _change(inner, ends, inner.compute(arith.AddiOp, position, two, "counted"), each)
@@ -189,17 +193,6 @@ def _loop(
 ) -> tuple[NestBuilder, SSAValue]:
     made = builder.loop(name, bounds, name.induction, source, ordered=True)
     return builder_at_end(made, source), made.induction
-
-
-def _position(
-    inner: NestBuilder, number: SSAValue, loop: LoopOp, position: SSAValue, valid: SSAValue | None, size: SSAValue
-) -> SSAValue:
-    """Insert the position of an index; the number of positions for one that adds nothing."""
-    wanted = [position, *([] if valid is None else [valid])]
-    copy = clone_slice(slice_of(wanted, loop), inner, {loop.induction: number})
-    if valid is None:
-        return copy[position]
-    return inner.select(copy[valid], copy[position], size, position.name_hint)
 
 
 def _change(inner: NestBuilder, ends: SSAValue, place: SSAValue, more: SSAValue) -> None:

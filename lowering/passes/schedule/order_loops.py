@@ -78,7 +78,13 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
             raise ScheduleError(
                 f"interchange-loops: {inner.label} is parallel and would stand in {outer.label}, which is not"
             )
-    _check_ordered(nest, order)
+    before = [loop.label for loop in nest if loop.ordered is not None]
+    after = [name for name in order if name in before]
+    if before != after:
+        raise ScheduleError(
+            f"interchange-loops: {', '.join(before)} add up in this order, and would run as {', '.join(after)}; "
+            "leave them in their order"
+        )
     between = [_computations(loop) for loop in nest[:-1]]
     pending = [op for group in between for op in group]
     inside: dict[Operation, set[str]] = {
@@ -117,17 +123,6 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         if value is not None:
             value.name_hint = root.total.name_hint if root.total is not None else None
     replace_op(root, (), [] if value is None else [value])
-
-
-def _check_ordered(nest: list[LoopOp], order: tuple[str, ...]) -> None:
-    """Check that ordered loops stay in their order, which is that of a sum."""
-    before = [loop.label for loop in nest if loop.ordered is not None]
-    after = [name for name in order if name in before]
-    if before != after:
-        raise ScheduleError(
-            f"interchange-loops: {', '.join(before)} add up in this order, and would run as {', '.join(after)}; "
-            "leave them in their order"
-        )
 
 
 def _computations(loop: LoopOp) -> list[Operation]:

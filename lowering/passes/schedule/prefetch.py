@@ -235,7 +235,10 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
             for dim, place in enumerate(_subscripts(load)):
                 if place in positions:
                     places[dim] = builder.select(copied.get(mask, mask), places[dim], nowhere, "asked")
-        _insert_lines(NestBuilder(builder.insertion_point, load), memory_of(load), places, options)
+        lines, memory, first = NestBuilder(builder.insertion_point, load), memory_of(load), places[-1]
+        for offset in range(0, options.lines * line_elements(memory), line_elements(memory)):
+            last = _within(lines, memory, first, offset, len(places) - 1) if offset else first
+            lines.insert(PrefetchOp(memory, [*places[:-1], last], options.locality))
 
 
 def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: Prefetch) -> None:
@@ -440,16 +443,6 @@ def _ask_for_rows(
     for row in rows:
         places[dim] = _within(builder, memory, sweep, row, dim)
         builder.insert(made_from(load, PrefetchOp(memory, places, options.locality)))
-
-
-def _insert_lines(builder: NestBuilder, memory: SSAValue, places: list[SSAValue], options: Prefetch) -> None:
-    """Insert the prefetch of lines that begin at a place and follow each other along the last dimension."""
-    dim = len(places) - 1
-    for line in range(options.lines):
-        at = list(places)
-        if line:
-            at[dim] = _within(builder, memory, places[dim], line * line_elements(memory), dim)
-        builder.insert(PrefetchOp(memory, at, options.locality))
 
 
 def _within(builder: NestBuilder, memory: SSAValue, first: SSAValue, offset: int, dim: int) -> SSAValue:

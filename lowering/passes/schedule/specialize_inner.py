@@ -3,7 +3,6 @@
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i64
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -47,7 +46,17 @@ class SpecializeInner(ModulePass, steps.SpecializeInner):
             size = _elements(function, self.bytes, self.name)
             name = _row_dimension(function, self.name)
             for argument in list(function.body.block.args):
-                _specialize(function, argument, name, size)
+                view = view_of(argument, function)
+                if view is None or not isinstance(argument.type, MemRefType) or name not in view.dims:
+                    continue
+                dim, shape = view.dims.index(name), list(argument.type.get_shape())
+                if shape[dim] not in (DYNAMIC, size):
+                    raise ScheduleError(
+                        f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}"
+                    )
+                shape[dim] = size
+                type_ = memref_type(shape, argument.type.element_type, strides_of(argument.type))
+                Rewriter.replace_value_with_new_type(argument, type_)
             function.update_function_type()
 
 
@@ -115,16 +124,3 @@ def _elements(function: func.FuncOp, row_bytes: int, by: str) -> int:
     if rest or size < 1:
         raise ScheduleError(f"{by}: expected bytes that are a multiple of the {width} of an element, got {row_bytes}")
     return size
-
-
-def _specialize(function: func.FuncOp, argument: SSAValue, name: str, size: int) -> None:
-    """Fix the size of a dimension of one argument, where it has that."""
-    view = view_of(argument, function)
-    if view is None or not isinstance(argument.type, MemRefType) or name not in view.dims:
-        return
-    dim, shape = view.dims.index(name), list(argument.type.get_shape())
-    if shape[dim] not in (DYNAMIC, size):
-        raise ScheduleError(f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}")
-    shape[dim] = size
-    type_ = memref_type(shape, argument.type.element_type, strides_of(argument.type))
-    Rewriter.replace_value_with_new_type(argument, type_)

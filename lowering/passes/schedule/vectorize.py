@@ -176,7 +176,11 @@ class _Vectorizing:
         """Insert the copy of a vector into an empty loop; return whether it is a part of a row."""
         builder = builder_at_end(body, self.store)
         row = self._row(builder, body)
-        value = row or self._elements(builder, body)
+        value = row
+        if value is None:  # a copy of the loop's body for every lane
+            element = self.store.value
+            copies = clone_iterations(builder, slice_of([element], self.loop), self.loop, body, self.lanes)
+            value = builder.named(FromElementsOp([copy.get(element, element) for copy in copies]), "elements")
         subscripts = [body.induction if dim == self.dim else place for dim, place in enumerate(self.store.indices)]
         places = clone_slice(slice_of(subscripts, self.loop), builder, {self.loop.induction: body.induction})
         subscripts = [places.get(place, place) for place in subscripts[: self.dim + 1]]
@@ -203,12 +207,6 @@ class _Vectorizing:
         kept = arith.ExtSIOp(mapping.get(inside, inside), self.type.element_type)  # type: ignore[arg-type]
         masks = builder.named(vector.BroadcastOp(builder.named(kept, "mask"), self.type), "masks")
         return builder.compute(arith.AndIOp, result, masks, "element")
-
-    def _elements(self, builder: NestBuilder, body: LoopOp) -> SSAValue:
-        """Insert a copy of the loop's body for every lane, and return the vector of their elements."""
-        value = self.store.value
-        copies = clone_iterations(builder, slice_of([value], self.loop), self.loop, body, self.lanes)
-        return builder.named(FromElementsOp([copy.get(value, value) for copy in copies]), "elements")
 
 
 def _vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
