@@ -154,14 +154,12 @@ class Sums:
         rows: (n, rest...), in the dtype of the sums.
         size: how many keys there are.
         shape: of the block of the result that these are the sums of.
-        counts: (size): what a mean divides by; None of others.
     """
 
     keys: np.ndarray | None
     rows: np.ndarray
     size: int
     shape: Shape
-    counts: np.ndarray | None = None
 
     def of_all_keys(self) -> np.ndarray:
         """Return (size, rest...): the sums of all keys; not to be written to."""
@@ -185,12 +183,12 @@ def add_sums(parts: Sequence[Sums]) -> Sums:
     if len(listed) == len(parts) and 2 * sum(map(len, listed)) < first.size:
         keys, rows = np.concatenate(listed), np.concatenate([part.rows for part in parts])
         found, places = np.unique(keys, return_inverse=True)
-        return Sums(found, _add(rows, places, len(found)), first.size, first.shape, first.counts)
+        return Sums(found, _add(rows, places, len(found)), first.size, first.shape)
     total = first.rows.copy() if first.keys is None else first.of_all_keys()
     with np.errstate(all="ignore"):
         for part in others:
             total[... if part.keys is None else part.keys] += part.rows
-    return Sums(None, total, first.size, first.shape, first.counts)
+    return Sums(None, total, first.size, first.shape)
 
 
 def add_onto(total: np.ndarray, rows: np.ndarray, keys: np.ndarray) -> None:
