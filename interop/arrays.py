@@ -46,6 +46,7 @@ def as_array(given: Any, name: str, keeps_stored: bool = False) -> Found:
         if library in ("h5py", "zarr"):
             return _stored(given, name, keeps_stored), None
         if library is not None:
+            _check_values(given, name)
             return _LIBRARIES[library](given, name)
         array = _read(given, name)
     except (GathernestError, MemoryError):
@@ -134,6 +135,14 @@ def _rejected(given: Any, name: str, what: str, way_out: str) -> InvalidGatherEr
     return InvalidGatherError(f"{name} is a {_type_name(given)}, {what}; {way_out}")
 
 
+def _check_values(given: Any, name: str) -> None:
+    """Check that an object's class is none of `_WITHOUT_VALUES`; raises InvalidGatherError with what to pass."""
+    for kind in type(given).__mro__:
+        found = _WITHOUT_VALUES.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}")
+        if found is not None:
+            raise _rejected(given, name, found[0], found[1].format(name))
+
+
 def _read(given: Any, name: str) -> np.ndarray:
     """Return an object as an ndarray by the protocols that it has, on the same memory where one gives it."""
     _check_device(given, name)
@@ -171,10 +180,6 @@ def _torch(given: Any, name: str) -> Found:
     torch = sys.modules["torch"]
     if not isinstance(given, torch.Tensor):
         return _read(given, name), None
-    kinds = {kind.__name__ for kind in type(given).__mro__}
-    if kinds & {"FakeTensor", "FunctionalTensor"} or given.device.type == "meta":
-        way = "call the functions of gathernest.torch, which torch.compile traces, or pass a tensor with elements"
-        raise _rejected(given, name, "which has no values while a call is traced", way)
     from .torch_tensors import MOVABLE, array_of, what_is_wrong
 
     wrong = what_is_wrong(given, name)
@@ -194,37 +199,14 @@ def _torch(given: Any, name: str) -> Found:
 
 
 def _jax(given: Any, name: str) -> Found:
-    core = sys.modules.get("jax.core")
-    if core is not None and isinstance(given, core.Tracer):
-        way = "call gathernest outside jax.jit, vmap and grad, or inside by jax.pure_callback"
-        raise _rejected(given, name, "which has no values while jax traces a function", way)
-    devices: Any = getattr(given, "devices", set)
-    for device in devices():
-        if device.platform != "cpu":
-            way = f'pass jax.device_put({name}, jax.devices("cpu")[0])'
-            raise _rejected(given, name, f"on the device {device}", way)
     is_on_cpu = type(given).__name__ == "ArrayImpl" and sys.modules["jax"].default_backend() == "cpu"
     return _read(given, name), np.asarray if is_on_cpu else None
 
 
 def _tensorflow(given: Any, name: str) -> Found:
     tf = sys.modules["tensorflow"]
-    if isinstance(given, tf.RaggedTensor):
-        way = f"pass {name}.to_tensor(), which pads them, or {name}.flat_values"
-        raise _rejected(given, name, "whose rows differ in length", way)
-    if isinstance(given, tf.SparseTensor | tf.IndexedSlices):
-        way = f"pass tf.sparse.to_dense({name}) or tf.convert_to_tensor({name})"
-        raise _rejected(given, name, "which is sparse", way)
     if isinstance(given, tf.Variable):
         given = given.value()  # the same memory; its __array__ copies
-    if not isinstance(given, tf.Tensor):
-        raise _rejected(given, name, "which is no tensor", f"pass its values, such as numpy.stack(list({name}))")
-    if not hasattr(given, "numpy"):
-        way = "call gathernest outside tf.function, or inside it by tf.numpy_function"
-        raise _rejected(given, name, "which has no values while TensorFlow traces a function", way)
-    if not given.device.endswith(("CPU:0", "")) and "CPU" not in given.device:
-        way = f'pass tf.identity({name}) under tf.device("CPU")'
-        raise _rejected(given, name, f"on the device {given.device}", way)
     is_on_cpu = type(given).__name__ == "EagerTensor" and not tf.config.list_physical_devices("GPU")
     return _read(given, name), np.asarray if is_on_cpu else None
 
@@ -254,10 +236,6 @@ def _pandas(given: Any, name: str) -> Found:
 
 def _polars(given: Any, name: str) -> Found:
     polars = sys.modules["polars"]
-    if isinstance(given, polars.LazyFrame):
-        raise _rejected(given, name, "which has no values yet", f"pass {name}.collect()")
-    if not isinstance(given, polars.Series | polars.DataFrame):
-        raise _rejected(given, name, "which has no values", "pass a column or a frame")
     count = given.null_count()
     if (count if isinstance(count, int) else sum(count.row(0))) > 0:
         raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_nulls()")
@@ -274,9 +252,6 @@ def _polars(given: Any, name: str) -> Found:
 
 def _pyarrow(given: Any, name: str) -> Found:
     pyarrow = sys.modules["pyarrow"]
-    if hasattr(given, "column_names"):
-        way = f"pass one column, {name}[{(given.column_names or ['name'])[0]!r}]"
-        raise _rejected(given, name, "whose columns are arrays of their own", way)
     if getattr(given, "null_count", 0):
         raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_null()")
     if isinstance(given, pyarrow.ChunkedArray):
@@ -290,9 +265,6 @@ def _pyarrow(given: Any, name: str) -> Found:
 
 
 def _xarray(given: Any, name: str) -> Found:
-    if hasattr(given, "data_vars"):
-        example = next(iter(given.data_vars), "name")
-        raise _rejected(given, name, "of several arrays", f"pass one of them, {name}[{example!r}]")
     return (given.data, None) if isinstance(given.data, np.ndarray) else as_array(given.data, name)
 
 
@@ -337,14 +309,9 @@ def _dask(given: Any, name: str) -> Found:
                 f"{name}.map_blocks(numpy.asarray)"
             )
         return given, None
-    way = f"pass {name}.compute()"
-    if type(given).__name__.startswith("Delayed"):  # has every attribute
-        way = f"pass dask.array.from_delayed({name}, shape, dtype), whose gathers stay lazy"
-    elif hasattr(given, "to_dask_array"):
-        way = f"pass {name}.to_dask_array(lengths=True), whose gathers stay lazy"
-    elif not hasattr(given, "__dask_graph__"):
-        return _read(given, name), None
-    raise _rejected(given, name, "which is no array yet", way)
+    if hasattr(given, "__dask_graph__"):
+        raise _rejected(given, name, "which is no array yet", f"pass {name}.compute()")
+    return _read(given, name), None
 
 
 def _stored(given: Any, name: str, is_kept: bool) -> Any:
@@ -360,6 +327,31 @@ def _stored(given: Any, name: str, is_kept: bool) -> Any:
     return given[...]
 
 
+_TRACED = "which has no values while a call is traced"
+_BY_TORCH = "call the functions of gathernest.torch, which torch.compile traces, or pass a tensor with elements"
+_LATER = "which is no array yet"
+_COLUMNS = "whose columns are arrays of their own"
+# Classes of objects without values of an array: what they are, and what to pass in the place of the argument `{}`.
+_WITHOUT_VALUES = {
+    "torch.FakeTensor": (_TRACED, _BY_TORCH),
+    "torch.FunctionalTensor": (_TRACED, _BY_TORCH),
+    "jax.Tracer": (_TRACED, "call gathernest outside jax.jit, vmap and grad, or inside by jax.pure_callback"),
+    "tensorflow.SymbolicTensor": (_TRACED, "call gathernest outside tf.function, or inside it by tf.numpy_function"),
+    "tensorflow.RaggedTensor": ("whose rows differ in length", "pass {0}.to_tensor(), or {0}.flat_values"),
+    "tensorflow.SparseTensor": ("which is sparse", "pass tf.sparse.to_dense({0})"),
+    "tensorflow.IndexedSlices": ("which is sparse", "pass tf.convert_to_tensor({0})"),
+    "tensorflow.DatasetV2": ("which is no tensor", "pass its values, such as numpy.stack(list({0}))"),
+    "polars.LazyFrame": ("which has no values yet", "pass {0}.collect()"),
+    "polars.Expr": ("which has no values", "pass a column or a frame"),
+    "pyarrow.Table": (_COLUMNS, "pass one column, such as {0}.column(0)"),
+    "pyarrow.RecordBatch": (_COLUMNS, "pass one column, such as {0}.column(0)"),
+    "xarray.Dataset": ("of several arrays", "pass one of them, such as {0}['name']"),
+    "dask.Delayed": (
+        "which is no array yet",
+        "pass dask.array.from_delayed({0}, shape, dtype), whose gathers stay lazy",
+    ),
+    "dask.FrameBase": (_LATER, "pass {0}.to_dask_array(lengths=True), whose gathers stay lazy"),
+}
 _LIBRARIES: dict[str, Callable[[Any, str], Found]] = {
     "torch": _torch,
     "jax": _jax,

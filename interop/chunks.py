@@ -26,8 +26,10 @@ from ..ir.operator_spec import Gather, GatherElements, Gradient, OperatorSpec
 from ..ir.positions import NOWHERE
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
-from ..kernels.reduction.bags import Bags, divided, padding_position, sum_bags
-from ..kernels.runtime.array_checks import index_array, is_lazy, memory_owner, out_array
+from ..kernels.gradient import run_gradient
+from ..kernels.reduction.bags import divided, padding_position
+from ..kernels.reduction.gather_reduce import gather_reduce
+from ..kernels.runtime.array_checks import index_array, is_lazy, memory_owner
 from ..kernels.runtime.dispatch import run_gather
 from . import stored
 from .parts import (
@@ -90,12 +92,10 @@ def gradient(
     *, version: str | None,
 ) -> Any:  # fmt: skip
     """Return the gradient of arrays of dask, or of a stored `grad`; see `gradient.gather_grad` and `gather`."""
+    if not (is_lazy(grad) or is_lazy(indices)):
+        return run_gradient(operator, grad[...], indices, data_shape, bounds, gradient.scale, out, version=version)
     problem = gradient_problem(operator, grad, indices, data_shape, bounds, gradient, version)
-    if is_lazy(grad) or is_lazy(indices):
-        return stored.delivered(_gradient(problem, grad, indices), out)
-    written = out if out is None else out_array(out)
-    result = stored.gradient(problem, grad, indices, written)
-    return result if out is None else out
+    return stored.delivered(_gradient(problem, grad, indices), out)
 
 
 def reduce(
@@ -105,37 +105,23 @@ def reduce(
     """Return the result of `gather_reduce` of dask or stored arrays; its gradient where `data_shape` is given."""
     if not (is_lazy(source) or is_lazy(indices)):
         return stored.reduce(source, indices, ends, out, reduce=reduce, bounds=bounds, **options)
-    dtype, padding_index = np.dtype(source.dtype), options.pop("padding_index")
-    what = {"a weight, a scale or a bias": any(factor is not None for factor in options.values())}
-    what |= {'reduce="max"': reduce == "max", str(dtype): dtype.itemsize == 2 and dtype.kind not in "iu"}
-    for name, is_given in what.items():
+    padding_index = options.pop("padding_index")
+    for name, is_given in {
+        "a weight, a scale or a bias": any(factor is not None for factor in options.values()),
+        'a gradient of reduce="max"': reduce == "max" and data_shape is not None,
+    }.items():
         if is_given:
             raise InvalidGatherError(f"{name} is of arrays in memory, got a dask array; compute data and indices first")
-    native = source.astype(dtype.newbyteorder("="), copy=False)
-    made = _reduce(native, indices, ends, reduce, padding_index, bounds, data_shape)
-    return stored.delivered(made.astype(dtype), out)
-
-
-class _InMemory:
-    """An array in memory or in a mapped file, whose chunks are views; `from_array` would copy and hash an ndarray."""
-
-    def __init__(self, array: np.ndarray):
-        self._array, self.shape, self.dtype, self.ndim = array, array.shape, array.dtype, array.ndim
-
-    def __getitem__(self, place: tuple[slice, ...]) -> np.ndarray:
-        return self._array[(*place, ...)]  # the ellipsis makes a view of an array of rank 0, too
+    lengths = None if ends is None else ends[1]
+    return stored.delivered(_reduce(source, indices, lengths, reduce, padding_index, bounds, data_shape), out)
 
 
 def _as_dask(array: Any, chunks: Any) -> Any:
-    """Return an array in memory or in a file as one of dask's, of these chunks."""
+    """Return an array in memory or in a file as one of dask's, of these chunks. A mapped file is not hashed."""
     from dask.array import from_array
-    from dask.base import tokenize
 
-    if not isinstance(array, np.ndarray):
-        return from_array(array, chunks=chunks)
-    name = f"array-{uuid.uuid4().hex if is_mapped(array) else tokenize(array, chunks)}"
-    meta = np.empty((0,) * array.ndim, array.dtype)
-    return from_array(_InMemory(array), chunks=chunks, name=name, asarray=False, meta=meta)  # type: ignore[arg-type]
+    name = f"array-{uuid.uuid4().hex}" if is_mapped(array) else None
+    return from_array(array, chunks=chunks, name=name)  # pyright: ignore[reportArgumentType]
 
 
 def is_mapped(array: Any) -> bool:
@@ -166,11 +152,10 @@ class _Task:
     """What the tasks of one call do with a chunk of the table and a block of indices.
 
     Attributes:
-        problem: the whole arrays, as if they were contiguous, and the operator; of bags a gather of rows.
+        problem: the whole arrays, as if they were contiguous, and the operator;
         labels: of the table, of indices, and of the result of the gather or the sums.
         order: the labels of the spans.
         schedule: for gathers from whole axes.
-        is_mean: whether the sums of bags are divided.
         is_whole: whether the indexed axes of data are one chunk each.
     """
 
@@ -178,7 +163,6 @@ class _Task:
     labels: tuple[Labels, Labels, Labels]
     order: Labels
     schedule: Any = None
-    is_mean: bool = False
     is_whole: bool = False
 
     def _span(self, spans: Spans, labels: Sequence[int]) -> tuple[Shape, Shape]:
@@ -225,83 +209,6 @@ class _Task:
         """Return a chunk of a gradient of the parts of all blocks of grad."""
         total = add_sums(parts)
         return finish_gradient(self.problem, total.shape, total.of_all_keys())
-
-    def _bags(self, spans: Spans, split: "_Split") -> tuple[np.ndarray, Bags, np.ndarray]:
-        """Return the bags of a block that have rows in a chunk, the positions of these there, and what means divide by.
-
-        Blocks are cut along the first dimension of bags.
-        """
-        (start,), (size,) = self._span(spans, self.labels[0][:1])
-        bags, block = [label for label in self.labels[2] if label not in self.labels[0]], slice(None)
-        if bags:
-            (first,), (count,) = self._span(spans, bags[:1])
-            others = math.prod(self._span(spans, bags[1:])[1])
-            block = slice(first * others, (first + count) * others)
-        return *split.of(start, block, size), np.maximum(split.counts[block], 1)
-
-    def sum_bags(self, spans: Spans, data: Any, split: "_Split") -> Sums:
-        """Return the sums of the rows that one chunk has of a block of bags."""
-        data, (which, bags, counts) = self._slices(spans, 0, data), self._bags(spans, split)
-        keys, shape = None if len(which) == len(counts) else which, self._span(spans, self.labels[2])[1]
-        return Sums(keys, sum_bags(data, bags), len(counts), shape, counts if self.is_mean else None)
-
-    def bags_gradient(self, spans: Spans, grad: Any, split: "_Split") -> Sums:
-        """Return the sums that a block of bags adds to one chunk of rows."""
-        grad, (which, bags, counts) = self._slices(spans, 2, grad), self._bags(spans, split)
-        chunk = self._span(spans, self.labels[0])[1]
-        grad = _divided(grad.reshape(len(counts), *chunk[1:]), counts if self.is_mean else None)
-        return add_rows(np.repeat(grad[which], bags.lengths, axis=0), bags.positions, bags.size, chunk)
-
-    def finish_bags(self, parts: list[Sums]) -> np.ndarray:
-        """Return a block of sums, means or a gradient of bags, of all its parts in their order."""
-        total = add_sums(parts)
-        return _divided(total.of_all_keys(), total.counts).reshape(total.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """The positions of all bags, sorted by the chunk of rows that they lie in.
-
-    Attributes:
-        positions, bags: (n) int64: the positions, and the bags that they are of, ascending in each chunk.
-        parts: by where a chunk starts among those that are read, the part of both arrays that lies in it, and where
-            the chunk starts in the whole.
-        counts: (bags): how many positions each bag has.
-    """
-
-    positions: np.ndarray
-    bags: np.ndarray
-    parts: dict[int, tuple[int, int, int]]
-    counts: np.ndarray
-
-    def of(self, start: int, block: slice, size: int) -> tuple[np.ndarray, Bags]:
-        """Return which bags of a block have positions in a chunk of that start and size, and these positions there."""
-        first, last, start = self.parts[start]
-        bags, begin = self.bags[first:last], block.start or 0
-        low, high = np.searchsorted(bags, [begin, len(self.counts) if block.stop is None else block.stop])
-        which, lengths = np.unique(bags[low:high] - begin, return_counts=True)
-        positions = self.positions[first + low : first + high] - start
-        return which, Bags(positions, np.cumsum(lengths) - lengths, lengths, size)
-
-
-def _split_bags(
-    problem: Problem, padding: int, edges: Sequence[int], hit: Sequence[int], lengths: np.ndarray, indices: Any
-) -> _Split:
-    """Return the positions of all bags by the chunks of rows, whose edges are given; chunks `hit` are read."""
-    positions = find_positions(problem, told(indices, "indices", problem.indices.shape))[:, 0]
-    bags, is_there = np.repeat(np.arange(len(lengths)), lengths), (positions != NOWHERE) & (positions != padding)
-    positions, bags = positions[is_there], bags[is_there]
-    numbers = np.searchsorted(edges[1:], positions, side="right")
-    order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum([0, *np.bincount(numbers, minlength=len(edges) - 1)]).tolist()
-    starts = itertools.accumulate((edges[number + 1] - edges[number] for number in hit), initial=0)
-    found = [(ends[number], ends[number + 1], edges[number]) for number in hit]
-    parts = dict(zip(starts, found, strict=False))
-    return _Split(positions[order], bags[order], parts, np.bincount(bags, minlength=len(lengths)))
-
-
-def _divided(sums: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
-    return sums if counts is None else divided(sums, counts.reshape(-1, *[1] * (sums.ndim - 1)))
 
 
 def _paired(
@@ -517,53 +424,102 @@ def _gradient(problem: Problem, grad: Any, indices: Any) -> Any:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class _BagTask:
+    """What the tasks of bags do with a block of indices and the lengths of its bags.
+
+    Attributes:
+        problem: a gather of rows, where an index that is not valid means zeros.
+        padding: the position of the padding index.
+        reduce: of the bags.
+    """
+
+    problem: Problem
+    padding: int
+    reduce: Any
+
+    def _read(self, indices: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which indices of a block have a row, and the number of the bag of each."""
+        bags, (_, *bag) = np.repeat(np.arange(lengths.size), lengths.reshape(-1)), self.problem.indices.shape
+        shape = (*lengths.shape, bag[-1]) if len(bag) == lengths.ndim else (len(bags),)
+        positions = find_positions(self.problem, told(indices, "indices", shape))[:, 0]
+        return (positions != NOWHERE) & (positions != self.padding), bags
+
+    def sum(self, rows: np.ndarray, indices: Any, lengths: np.ndarray) -> np.ndarray:
+        """Return the reduced bags of a block, of the rows that its indices read."""
+        is_read, bags = self._read(indices, lengths)
+        rows = rows.reshape(len(bags), *rows.shape[np.ndim(indices) :])
+        places = np.where(is_read, np.arange(len(bags)), len(bags))
+        result = gather_reduce(rows, places, lengths=lengths.reshape(-1), reduce=self.reduce, bounds="zero")
+        return result.reshape(*lengths.shape, *rows.shape[1:])
+
+    def spread(self, grad: Any, indices: Any, lengths: np.ndarray) -> np.ndarray:
+        """Return the row that a block of a gradient adds at each index, zero at the padding index."""
+        (is_read, bags), shape = self._read(indices, lengths), self.problem.table.shape[1:]
+        grad = told(grad, "grad", (*lengths.shape, *shape), self.problem.table.dtype).reshape(lengths.size, *shape)
+        if self.reduce == "mean":
+            counts = np.bincount(bags[is_read], minlength=lengths.size)
+            grad = divided(grad, np.maximum(counts, 1).reshape(-1, *[1] * len(shape)))
+        rows = grad[bags]
+        rows[~is_read] = 0
+        return rows.reshape(*np.shape(indices), *shape)
+
+
 def _reduce(
-    source: Any, indices: Any, ends: Ends | None, reduce: str, padding_index: int | None, bounds: Bounds,
+    source: Any, indices: Any, lengths: np.ndarray | None, reduce: str, padding_index: int | None, bounds: Bounds,
     data_shape: Shape | None,
 ) -> Any:  # fmt: skip
-    """Return the dask array of the sums or means of bags when it is computed, or of their gradient.
+    """Return the dask array of the reduced bags when it is computed, or of their gradient.
+
+    One task gathers and reduces the rows of a block of whole bags. A gradient is that of a gather, of a row for each
+    index.
 
     Args:
         source: data, or grad where `data_shape` is given; it or indices are dask's, the other may be in memory.
         indices, reduce, padding_index, bounds: as for `gather_reduce`.
-        ends: the starts and lengths of bags; None where each row of indices is a bag.
+        lengths: of the bags; None where each row of indices is a bag.
         data_shape: of a gradient.
     """
-    from dask.delayed import delayed
+    import dask.array as da
 
-    is_gradient, shape = data_shape is not None, data_shape or tuple(source.shape)
-    dtype = np.dtype(source.dtype)
-    problem = Problem.checked(Gather(), ArraySpec(shape, dtype), ArraySpec(indices.shape, indices.dtype), bounds)
-    of_data, of_indices, _ = label_dimensions(problem)
-    bags, of_bags = ((len(ends[0]),), of_indices) if ends else (indices.shape[:-1], of_indices[:-1])
-    labels = of_data, of_indices, (*of_bags, *of_data[1:])
-    of_source = labels[2] if is_gradient else of_data
-    lengths = ends[1] if ends else np.full(math.prod(bags), indices.shape[-1])
-    chunks: dict[int, Any] = {label: (size,) for label, size in zip((*of_bags, *of_data), (*bags, *shape), strict=True)}
-    chunks |= dict(zip(of_source, source.chunks, strict=True)) if is_lazy(source) else {}
-    if of_bags and not (is_gradient and is_lazy(source)):
-        own = indices.chunks[0] if is_lazy(indices) and not ends else "auto"
-        items = max(math.prod(shape[1:]), 8 * int(lengths.mean() if lengths.size else 0) // dtype.itemsize)
-        chunks[of_bags[0]] = _cut([own, *bags[1:]], bags, dtype, items)[0]
-    chunks |= {label: (size,) for label, size in zip(of_bags[1:], bags[1:], strict=True)}
-    if is_gradient:
-        chunks[0] = _cut(["auto", *(chunks[label] for label in of_data[1:])], shape, dtype)[0]
-    edges, hit = list(itertools.accumulate(chunks[0], initial=0)), list(range(len(chunks[0])))
-    padding = NOWHERE if padding_index is None else padding_position(padding_index, shape[0])
+    if lengths is None and indices.ndim == 1:  # one bag
+        source = source[np.newaxis] if data_shape else source
+        made = _reduce(source, indices, np.array([indices.size]), reduce, padding_index, bounds, data_shape)
+        return made if data_shape else made[0]
+    is_even, shape, dtype = lengths is None, data_shape or tuple(source.shape), source.dtype.newbyteorder("=")
+    specs = ArraySpec(shape, dtype), ArraySpec(tuple(indices.shape), np.dtype(indices.dtype))
+    problem = Problem.checked(Gather(), *specs, Bounds.ZERO if bounds is Bounds.ERROR else bounds)
+    task = _BagTask(problem, NOWHERE if padding_index is None else padding_position(padding_index, shape[0]), reduce)
+    lengths = np.full(indices.shape[:-1], indices.shape[-1]) if lengths is None else lengths
+    items = math.prod(shape[1:]) * max(int(lengths.sum()) // max(lengths.size, 1), 1)
+    cut = _cut(["auto", *lengths.shape[1:]], lengths.shape, dtype, items)[0]
+    own = (
+        source.chunks[0]
+        if data_shape and is_lazy(source)
+        else indices.chunks[0]
+        if is_even and is_lazy(indices)
+        else ()
+    )
+    cut = own if own and max(own) <= max(cut) else cut
+    of_bags, of_indices = tuple(range(lengths.ndim)), tuple(range(indices.ndim))
+    edges = np.cumsum([0, *cut] if is_even else [0, *lengths])[... if is_even else np.cumsum([0, *cut])]
+    wanted = (tuple(np.diff(edges).tolist()), *indices.shape[1:])
     if not is_lazy(indices):
-        positions = find_positions(problem, indices)[:, 0]
-        indices = _as_dask(indices.copy(), -1)
-        if not is_gradient:  # chunks that no index points into are not read
-            hit = np.unique(np.searchsorted(edges[1:], positions[positions != NOWHERE], side="right")).tolist() or [0]
-            if len(hit) < source.numblocks[0]:
-                source = source.blocks[hit]
-                chunks[0] = source.chunks[0]
-    cut = tuple(chunks[label] for label in of_source)
-    source = source.rechunk(cut) if is_lazy(source) else _as_dask(source, cut)
-    order = (*of_data, *of_bags) if is_gradient else (*of_bags, *of_data[1:], 0)
-    task = _Task(problem, labels, order, None, reduce == "mean")
-    whole = indices.rechunk(-1).to_delayed().item()
-    split = delayed(_split_bags, pure=True)(problem, padding, edges, hit, lengths, whole)
-    name, work = ("gather-reduce-grad", task.bags_gradient) if is_gradient else ("gather-reduce", task.sum_bags)
-    arrays, rank = [(of_source, source), (None, split)], len(of_data) if is_gradient else len(order) - 1
-    return _paired(name, task, work, task.finish_bags, arrays, chunks, rank)
+        check_indices(Problem.checked(Gather(), *specs, bounds), indices)
+    known = indices if is_lazy(indices) else indices.copy()
+    indices = indices.rechunk(wanted) if is_lazy(indices) else _as_dask(known, wanted)
+    of_rest = tuple(range(len(of_indices), len(of_indices) + len(shape) - 1))
+    pairs = (indices, of_indices, _as_dask(lengths, (cut, *lengths.shape[1:])), of_bags)
+    options: dict[str, Any] = {"concatenate": True, "dtype": dtype, "align_arrays": False}
+    if data_shape is None:
+        rows = _gather(Gather(), source, known, bounds, version=None, schedule=None)
+        rows = rows.rechunk((*indices.chunks, *rows.chunks[len(of_indices) :]))
+        options |= {"meta": np.empty((0,) * (len(of_bags) + len(of_rest)), dtype), "adjust_chunks": {0: cut}}
+        made = da.blockwise(task.sum, (*of_bags, *of_rest), rows, (*of_indices, *of_rest), *pairs, **options)
+        return made.astype(source.dtype)
+    source = source if is_lazy(source) else _as_dask(source, -1)
+    grad = source.rechunk((cut, *lengths.shape[1:], *shape[1:])).astype(dtype)
+    options |= {"meta": np.empty((0,) * (len(of_indices) + len(of_rest)), dtype), "adjust_chunks": {0: wanted[0]}}
+    rows = da.blockwise(task.spread, (*of_indices, *of_rest), grad, (*of_bags, *of_rest), *pairs, **options)
+    whole = gradient_problem(Gather(), rows, indices, shape, bounds, Gradient(), None)
+    return _gradient(whole, rows, known).astype(source.dtype)

@@ -153,14 +153,12 @@ class Sums:
         rows: (n, rest...), in the dtype of the sums.
         size: how many keys there are.
         shape: of the block of the result that these are the sums of.
-        counts: (size): what a mean divides by; None of others.
     """
 
     keys: np.ndarray | None
     rows: np.ndarray
     size: int
     shape: Shape
-    counts: np.ndarray | None = None
 
     def of_all_keys(self) -> np.ndarray:
         """Return (size, rest...): the sums of all keys; not to be written to."""
@@ -184,19 +182,12 @@ def add_sums(parts: Sequence[Sums]) -> Sums:
     if len(listed) == len(parts) and 2 * sum(map(len, listed)) < first.size:
         keys, rows = np.concatenate(listed), np.concatenate([part.rows for part in parts])
         found, places = np.unique(keys, return_inverse=True)
-        return Sums(found, _add(rows, places, len(found)), first.size, first.shape, first.counts)
+        return Sums(found, _add(rows, places, len(found)), first.size, first.shape)
     total = first.rows.copy() if first.keys is None else first.of_all_keys()
     with np.errstate(all="ignore"):
         for part in others:
             total[... if part.keys is None else part.keys] += part.rows
-    return Sums(None, total, first.size, first.shape, first.counts)
-
-
-def add_onto(total: np.ndarray, rows: np.ndarray, keys: np.ndarray) -> None:
-    """Add rows (n, rest...) by their keys (n) to sums (size, rest...), as if they came after all rows added before."""
-    found, places = np.unique(keys, return_inverse=True)
-    both = np.concatenate([total[found], rows])
-    total[found] = _add(both, np.concatenate([np.arange(len(found)), places]), len(found))
+    return Sums(None, total, first.size, first.shape)
 
 
 def _add(rows: np.ndarray, keys: np.ndarray, size: int) -> np.ndarray:

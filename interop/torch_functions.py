@@ -1,10 +1,9 @@
 """The functions and modules of `gathernest.torch`, by the names and with the arguments of torch's own.
 
-Small calls, and calls that torch must see, run torch's own function; others run an operator of the table. Arguments are
-checked where an operator runs, and where torch's function has failed, to say what to pass.
+Small calls, calls that torch must see, and unusual arguments run torch's own function; other calls run an operator of
+the table. Where torch's function fails, `_explain` says what is wrong with the arguments.
 """
 
-import cmath
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
-from ..ir.errors import BoundsError, InvalidGatherError, show
+from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
 from .torch_operators import MAX_TINY_BYTES, TABLE, Row, is_ours, is_small, run
 from .torch_tensors import (
@@ -23,11 +22,11 @@ from .torch_tensors import (
     array_of,
     check_index,
     check_tensor,
-    checked_dim,
     count_change,
+    find_outside,
     for_torch,
     is_watched,
-    outside,
+    what_is_wrong,
 )
 
 __all__ = [
@@ -49,26 +48,21 @@ _ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, Asse
 _SELECT, _GATHER, _ADD = TABLE["index_select"], TABLE["gather"], TABLE["index_add"]
 _BAGS, _LARGEST = TABLE["embedding_bag"], TABLE["embedding_bag_largest"]
 _OF_TORCH = (torch.int32, torch.int64)
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _SUMMED = (torch.float32, torch.float64, *NARROW)
+_ADDED = (*_SUMMED, torch.complex64, torch.complex128, torch.uint8, torch.int8, torch.int16, *_OF_TORCH)
 # Torch's functions by a name of this module, which is found sooner: small calls take 2 microseconds.
 _index_select, _gather, _index_add, _embedding = torch.index_select, torch.gather, torch.index_add, torch.embedding
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: True)
+# The arguments of an operator and the shape of its result; None where torch's own function is to run.
+Prepared = tuple[tuple[Any, ...], tuple[int, ...]] | None
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the slices of `input` along `dim` that `index` names, as `torch.index_select` does.
 
-    Args:
-        input: a tensor of any dtype and any strides; read in place.
-        dim: in [-rank, rank-1].
-        index: integers of any width in [0, size of dim - 1], of rank 1 or 0.
-        out: a tensor for the result, of input's dtype.
-
-    Returns:
-        `out`, or a new contiguous tensor. Where `input` wants a gradient, slices are added in the order of `index`, so
-        that its bytes are the same for any number of threads; narrow floats are added in float32 and rounded once.
+    Indices have any integer dtype. Where `input` wants a gradient, slices are added in the order of `index`, so that
+    its bytes are the same for any number of threads; narrow floats are added in float32 and rounded once.
 
     Raises:
         BoundsError: an index is outside; a negative one is, too, as in torch.
@@ -88,44 +82,25 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
             return _index_select(input, dim, index, out=out)
     except _ERRORS as failure:
         error = failure
-    check, by_torch = partial(_check_select, input, dim, index), partial(_select_by_torch, input, dim, index, out)
-    return _call(_SELECT, by_torch, check, input, index, dim, out=out, error=error)
+
+    by_torch, prepare = partial(_select_by_torch, input, dim, index, out), partial(_prepare_select, input, dim, index)
+    return _call("index_select", _SELECT, by_torch, prepare, {"input": input, "index": index}, dim, out, error=error)
 
 
 def _select_by_torch(input: Any, dim: Any, index: Any, out: Any) -> Any:
     return torch.index_select(input, dim, for_torch(index), out=out)
 
 
-def _check_select(input: Any, dim: Any, index: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    check_tensor(input, "input", "index_select")
-    check_index(index, "index", "index_select")
-    place = checked_dim(dim, input.dim())
-    if index.dim() > 1:
-        raise InvalidGatherError(
-            f"index must have rank 1 or 0, got shape {tuple(index.shape)}; gathernest.torch.embedding takes any shape, "
-            "and gathernest.torch.gather an index for each element"
-        )
-    picks = index.reshape(-1)
-    if input.dim() == 0:
-        if picks.shape[0] != 1:
-            raise InvalidGatherError(f"index must have one element for a scalar input, got {picks.shape[0]}")
-        return (input.reshape(1), 0, picks), ()
-    return (input, place, picks), (*input.shape[:place], picks.shape[0], *input.shape[place + 1 :])
+def _prepare_select(input: Any, dim: Any, index: Any) -> Prepared:
+    if index.dim() != 1 or (place := _place(dim, input)) is None:
+        return None
+    return (input, place, index), (*input.shape[:place], index.shape[0], *input.shape[place + 1 :])
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Return elements of `input`, each by an index of its own along `dim`, as `torch.gather` does.
 
-    Args:
-        input, dim, out: as for `index_select`.
-        index: integers of any width in [0, size of dim - 1], of input's rank and no larger than it off `dim`.
-        sparse_grad: give `input` a sparse gradient: the elements as they are, made by torch itself.
-
-    Returns:
-        `out`, or a new contiguous tensor of the shape of `index`, with a gradient as that of `index_select`.
-
-    Raises:
-        GathernestError: as by `index_select`.
+    Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient.
     """
     error = None
     try:
@@ -139,8 +114,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     except _ERRORS as failure:
         error = failure
     by_torch = partial(_gather_by_torch, input, dim, index, sparse_grad, out)
-    check = partial(_check_elements, "gather", "index", input, dim, index)
-    return _call(_GATHER, by_torch, check, input, index, out=out, is_torchs=sparse_grad, error=error)
+    prepare = partial(_prepare_elements, input, dim, index)
+    tensors, by_dim = {"input": input, "index": index}, (None, dim)
+    return _call("gather", _GATHER, by_torch, prepare, tensors, by_dim, out, is_torchs=sparse_grad, error=error)
 
 
 def _gather_by_torch(input: Any, dim: Any, index: Any, sparse_grad: bool, out: Any) -> Any:
@@ -148,20 +124,19 @@ def _gather_by_torch(input: Any, dim: Any, index: Any, sparse_grad: bool, out: A
     return torch.gather(input, dim, picks, sparse_grad=sparse_grad, out=out)
 
 
+def _prepare_elements(input: Any, dim: Any, index: Any, *rest: Any) -> Prepared:
+    place, pairs = _place(dim, input), list(zip(index.shape, input.shape, strict=False))
+    if place is None or input.dim() != index.dim():
+        return None
+    fits = all(wanted <= size for axis, (wanted, size) in enumerate(pairs) if axis != place)
+    return ((input, place, index, *rest), tuple(index.shape)) if fits else None
+
+
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return elements of `input`, each by an index of its own along `dim`, as `torch.take_along_dim` does.
 
-    Args:
-        input, out: as for `index_select`.
-        indices: integers of any width in [-size of dim, size of dim - 1], of input's rank; both are broadcast against
-            each other off `dim`, without a copy.
-        dim: in [-rank, rank-1]; None takes from the flattened input by the flattened indices.
-
-    Returns:
-        `out`, or a new contiguous tensor of the broadcast shape, with a gradient as that of `index_select`.
-
-    Raises:
-        GathernestError: as by `index_select`.
+    Indices are in [-size of dim, size of dim - 1] and of any integer dtype. Both tensors are broadcast against each
+    other off `dim`, without a copy. Gradients and errors are as for `index_select`.
     """
     error = None
     try:
@@ -171,17 +146,36 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
             return _gather_from_end(input, dim, indices if is_taken else indices.to(torch.int64), None)
     except _ERRORS as failure:
         error = failure
-    check, by_torch = (partial(each, input, indices, dim) for each in (_check_along, _along_by_torch))
-    return _call(_GATHER, partial(by_torch, out), check, input, indices, out=out, error=error)
+    by_torch, prepare = partial(_along_by_torch, input, indices, dim, out), partial(_prepare_along, input, indices, dim)
+    tensors, by_dim = {"input": input, "indices": indices}, (None, dim)
+    return _call("take_along_dim", _GATHER, by_torch, prepare, tensors, by_dim, out, error=error, is_from_end=True)
 
 
 def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
     picks = indices.to(torch.int64) if indices.dtype in INTEGERS else indices
-    if _is_compiling() or is_watched(input, indices):
+    if _is_compiling() or is_watched(input, indices) or (given := _spread(input, picks, dim)) is None:
         return torch.take_along_dim(input, picks, dim, out=out)
-    (table, place, picks, _), shape = _check_along(input, picks, dim)
-    found = _gather_from_end(table, place, picks, out)
-    return found if tuple(found.shape) == shape else found.reshape(shape)
+    return _gather_from_end(*given, out)
+
+
+def _prepare_along(input: Any, indices: Any, dim: Any) -> Prepared:
+    given = _spread(input, indices, dim)
+    return None if given is None else _prepare_elements(*given, True)
+
+
+def _spread(input: Any, indices: Any, dim: Any) -> tuple[Any, Any, Any] | None:
+    """Return the table, the dimension and the indices, with equal sizes off it; None where they do not fit."""
+    if dim is None:
+        return input.reshape(-1), 0, indices.reshape(-1)
+    place, sizes = _place(dim, input), (tuple(input.shape), tuple(indices.shape))
+    if place is None or input.dim() != indices.dim():
+        return None
+    try:
+        joint = torch.broadcast_shapes(*((*shape[:place], 1, *shape[place + 1 :]) for shape in sizes))
+    except RuntimeError:
+        return None
+    shapes = [(*joint[:place], shape[place], *joint[place + 1 :]) for shape in sizes]
+    return input.expand(shapes[0]), place, indices.expand(shapes[1])
 
 
 def _gather_from_end(table: Any, dim: Any, picks: Any, out: Any) -> Any:
@@ -199,47 +193,15 @@ def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
     return sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :])
 
 
-def _check_along(input: Any, indices: Any, dim: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    check_tensor(input, "input", "take_along_dim")
-    check_index(indices, "indices", "take_along_dim")
-    if dim is None:
-        table, picks, place = input.reshape(-1), indices.reshape(-1), 0
-    else:
-        table, picks, place = input, indices, checked_dim(dim, input.dim())
-        if input.dim() != indices.dim():
-            raise InvalidGatherError(
-                f"input and indices must have the same rank, got {input.dim()} and {indices.dim()}; see "
-                "Tensor.unsqueeze"
-            )
-        if input.dim():
-            table, picks = _broadcast(input, indices, place)
-    arguments, shape = _check_elements("take_along_dim", "indices", table, place, picks)
-    return (*arguments, True), shape
-
-
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
     """Return `input` plus `alpha` times the slices of `source`, each added at its index, as `torch.index_add` does.
 
-    `result[.., index[i], ..] = input[.., index[i], ..] + alpha * (source[.., i, ..] + ...)` along `dim`. A large call
-    adds the slices of an index in their order, and then to `input`, where torch adds each to it: the last bit can
-    differ, and the sign of a zero. The bytes are the same for any number of threads. float16 and bfloat16 are added in
-    float32 and rounded once.
-
-    Args:
-        input: a tensor of integers, floats or complex numbers, which is not changed.
-        dim: in [-rank, rank-1].
-        index: integers of any width in [0, size of dim - 1], of rank 1 or 0.
-        source: of the dtype and the shape of input, but along `dim` of the length of index.
-        alpha: what the sums are multiplied by; a whole number that the dtype holds for integers.
-        out: a tensor of input's dtype for the result, which may be input.
-
-    Returns:
-        `out`, or a new contiguous tensor. `input` and `source` have gradients, which can be derived again.
-
-    Raises:
-        GathernestError: as by `index_select`.
+    A large call adds the slices of an index in their order, and then to `input`, where torch adds each to it: the last
+    bit can differ, and the sign of a zero. The bytes are the same for any number of threads; narrow floats are added in
+    float32 and rounded once. `alpha` is a whole number that the dtype holds for integers. Errors are as for
+    `index_select`.
     """
     error = None
     try:
@@ -249,15 +211,32 @@ def index_add(
                 return _index_add(input, dim, index, source)
     except _ERRORS as failure:
         error = failure
+    if alpha != 1 and isinstance(input, Tensor) and input.dtype in INTEGERS:
+        # Torch cuts off the fraction of `alpha`, and what the dtype does not hold.
+        most = torch.iinfo(input.dtype).max
+        least = torch.iinfo(input.dtype).min or -most
+        if not isinstance(alpha, (int, float)) or alpha % 1 or not least <= alpha <= most:
+            raise InvalidGatherError(
+                f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {show(alpha)}"
+            )
+        alpha = int(alpha)
     by_torch = partial(_add_by_torch, input, dim, index, source, alpha, out)
-    # Torch cuts off the fraction of `alpha` for integers, and what they do not hold.
-    is_wrong = alpha != 1 and isinstance(input, Tensor) and input.dtype in _WHOLE
-    check = partial(_check_addition, input, dim, index, source, alpha)
-    return _call(_ADD, by_torch, check, source, index, dim, input, out=out, is_wrong=is_wrong, error=error)
+    prepare, tensors = partial(_prepare_addition, input, dim, index, source, alpha), {"source": source, "index": index}
+    return _call("index_add", _ADD, by_torch, prepare, tensors | {"input": input}, dim, out, error=error)
 
 
 def _add_by_torch(input: Any, dim: Any, index: Any, source: Any, alpha: Any, out: Any) -> Any:
     return torch.index_add(input, dim, for_torch(index), source, alpha=alpha, out=out)
+
+
+def _prepare_addition(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Prepared:
+    place = _place(dim, input)
+    if place is None or index.dim() != 1 or input.dtype not in _ADDED or source.dtype != input.dtype:
+        return None
+    shape = tuple(input.shape)
+    fits = tuple(source.shape) == (*shape[:place], index.shape[0], *shape[place + 1 :])
+    is_number = isinstance(alpha, (int, float)) or (isinstance(alpha, complex) and input.is_complex())
+    return ((input, place, index, source, alpha), shape) if fits and is_number else None
 
 
 def embedding(
@@ -271,24 +250,8 @@ def embedding(
 ) -> Tensor:
     """Return rows of an embedding table, as `torch.nn.functional.embedding` does.
 
-    Args:
-        input: integers of any width and any shape in [0, rows - 1].
-        weight: (rows, columns), a tensor of any dtype and any strides; read in place.
-        padding_idx: a row that gets no gradient, in [-rows, rows-1].
-        max_norm: rows that are looked up are first scaled down to this norm, in place, by torch itself.
-        norm_type: the p of that norm.
-        scale_grad_by_freq: divide the gradient of a row by the number of its look-ups.
-        sparse: give `weight` a sparse gradient: the slices as they are, made by torch itself.
-
-    Returns:
-        A new contiguous tensor of shape (*input.shape, columns). A dense gradient is added in the order of `input`, so
-        that its bytes are the same for any number of threads; narrow floats are added in float32 and rounded once.
-
-    Raises:
-        BoundsError: an index is outside; a negative one is, too, as in torch.
-        IndexTypeError: `input` has no integers.
-        InvalidGatherError: an argument is not a tensor that torch takes, `weight` is no matrix, or `padding_idx` is
-            outside.
+    Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient, and scales rows down
+    to `max_norm`.
     """
     error = None
     try:
@@ -303,29 +266,26 @@ def embedding(
             return functional.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     except _ERRORS as failure:
         error = failure
+    padding_idx = padding_idx if padding_idx is None else integer_argument(padding_idx, "padding_idx")
     rest = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-    check, by_torch = (partial(each, input, weight, *rest) for each in (_check_embedding, _embedding_by_torch))
-    try:
-        return _call(_SELECT, by_torch, check, weight, input, 0, is_torchs=sparse, error=error)
-    except BoundsError:
-        raise outside(input, "input", 0, weight.shape[0]) from None
+    by_torch, prepare = partial(_embedding_by_torch, input, weight, *rest), partial(_prepare_rows, input, weight, *rest)
+    tensors = {"weight": weight, "input": input}
+    return _call("embedding", _SELECT, by_torch, prepare, tensors, 0, is_torchs=sparse, error=error)
 
 
 def _embedding_by_torch(input: Any, weight: Any, *rest: Any) -> Any:
     return functional.embedding(for_torch(input), weight, *rest)
 
 
-def _check_embedding(
-    input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: Any, sparse: Any
-) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    check_tensor(weight, "weight", "embedding")
-    check_index(input, "input", "embedding")
-    if scale_grad_by_freq and sparse:
-        raise InvalidGatherError("scale_grad_by_freq=True has no sparse gradient, as in torch; pass sparse=False")
-    padding = _check_table(weight, padding_idx)
+def _prepare_rows(
+    input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: Any, scale: Any, sparse: Any
+) -> Prepared:
+    padding = _padding_row(weight, padding_idx)
+    if padding is None:
+        return None
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    return (weight, 0, input, padding, scale_grad_by_freq), (*input.shape, weight.shape[1])
+    return (weight, 0, input, padding, scale), (*input.shape, weight.shape[1])
 
 
 class _Scriptable:
@@ -344,9 +304,8 @@ class Embedding(_Scriptable, torch.nn.Embedding):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
-        )
+        norm = self.max_norm, self.norm_type
+        return embedding(input, self.weight, self.padding_idx, *norm, self.scale_grad_by_freq, self.sparse)
 
 
 def embedding_bag(
@@ -364,24 +323,8 @@ def embedding_bag(
 ) -> Tensor:
     """Return the sum, the mean or the maximum of the rows of each bag, as `torch.nn.functional.embedding_bag` does.
 
-    Args:
-        input: integers in [0, rows - 1], (bags, bag) or (indices).
-        weight: (rows, columns), a tensor of floats of any strides; read in place.
-        offsets: (bags), integers: where each bag begins in an input of rank 1.
-        max_norm, norm_type: as for `embedding`.
-        scale_grad_by_freq: divide the gradient of a row by the number of its look-ups.
-        mode: "sum", "mean" or "max"; of equal largest elements, the first of the bag gets the gradient.
-        sparse: give `weight` a sparse gradient, made by torch itself.
-        per_sample_weights: of the shape of input and the dtype of weight: what each row is multiplied by before it is
-            added, for "sum"; it has a gradient, too.
-        include_last_offset: the last of `offsets` is the end of the last bag.
-        padding_idx: a row that is not added, nor counted by a mean, and gets no gradient.
-
-    Returns:
-        A new contiguous tensor (bags, columns). Its gradient has the same bytes for any number of threads.
-
-    Raises:
-        GathernestError: as by `index_select`.
+    Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient, and scales rows down
+    to `max_norm`. Offsets must not fall: torch reads other memory by such ones.
     """
     row = _LARGEST if mode == "max" else _BAGS
     error = None
@@ -393,12 +336,17 @@ def embedding_bag(
             )
     except _ERRORS as failure:
         error = failure
-    norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)
-    given = input, weight, offsets, *norm, *rest, padding_idx
-    check, by_torch = (partial(each, *given) for each in (_check_bags, _bags_by_torch))
-    is_wrong = partial(_is_wrong_in_torch, offsets, scale_grad_by_freq and not sparse)
-    options = {"is_torchs": sparse, "is_wrong": is_wrong, "sizes": row, "error": error}
-    return _call(_BAGS, by_torch, check, weight, input, 0, offsets, per_sample_weights, **options)
+    padding_idx = padding_idx if padding_idx is None else integer_argument(padding_idx, "padding_idx")
+    tensors = {"weight": weight, "input": input, "offsets": offsets, "per_sample_weights": per_sample_weights}
+    if not _is_compiling() and not is_watched(offsets) and not _are_rising(offsets):
+        raise InvalidGatherError("offsets must not fall: each bag begins where the one before it ends")
+    norm, rest = (max_norm, norm_type, scale_grad_by_freq), (per_sample_weights, include_last_offset, padding_idx)
+    given = input, weight, offsets, *norm, mode, sparse, *rest
+    by_torch, prepare = partial(_bags_by_torch, *given), partial(_prepare_bags, *given)
+    # Torch divides the gradient of a row by the look-ups of another one.
+    is_forced = scale_grad_by_freq and not sparse
+    options = {"is_torchs": sparse, "is_forced": is_forced, "sizes": row, "error": error}
+    return _call("embedding_bag", _BAGS, by_torch, prepare, tensors, 0, **options)
 
 
 def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
@@ -408,52 +356,27 @@ def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
     return functional.embedding_bag(picks, weight, begins, *rest)
 
 
-def _check_bags(
-    input: Any,
-    weight: Any,
-    offsets: Any,
-    max_norm: Any,
-    norm_type: Any,
-    scale: Any,
-    mode: Any,
-    sparse: Any,
-    factors: Any,
-    has_last: Any,
-    padding_idx: Any,
-) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    check_tensor(weight, "weight", "embedding_bag")
-    check_index(input, "input", "embedding_bag")
-    if offsets is not None:
-        check_index(offsets, "offsets", "embedding_bag")
-    if mode not in ("sum", "mean", "max"):
-        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {show(mode)}')
-    if weight.dtype not in _SUMMED:
-        raise InvalidGatherError(
-            f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"
-        )
-    padding = _check_table(weight, padding_idx)
-    if input.dim() == 2 and offsets is not None:
-        raise InvalidGatherError("offsets must be None for an input of rank 2, whose rows are the bags")
-    if input.dim() == 1 and (offsets is None or offsets.dim() != 1):
-        got = "None" if offsets is None else f"shape {tuple(offsets.shape)}"
-        raise InvalidGatherError(f"offsets must have rank 1 for an input of rank 1, got {got}; see input.unsqueeze(0)")
-    if input.dim() not in (1, 2):
-        raise InvalidGatherError(f"input must have rank 1 or 2, got shape {tuple(input.shape)}")
-    if factors is not None:
-        _check_factors(factors, input, weight, mode)
-    picks, begins = input, offsets
+def _prepare_bags(
+    input: Any, weight: Any, offsets: Any, max_norm: Any, norm_type: Any, scale: Any, mode: Any, sparse: Any,
+    factors: Any, has_last: Any, padding_idx: Any,
+) -> Prepared:  # fmt: skip
+    padding, is_matrix = _padding_row(weight, padding_idx), input.dim() == 2 and offsets is None
+    is_vector = input.dim() == 1 and offsets is not None and offsets.dim() == 1 and offsets.dtype in INTEGERS
+    if padding is None or weight.dtype not in _SUMMED or mode not in ("sum", "mean", "max"):
+        return None
+    if not (is_matrix or is_vector):
+        return None
+    if factors is not None and (mode != "sum" or factors.shape != input.shape or factors.dtype != weight.dtype):
+        return None
     if has_last and offsets is not None:
-        end = _end_of_last_bag(input, offsets)
-        picks, begins, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
+        end = int(offsets[-1]) if offsets.shape[0] else -1
+        if not 0 <= end <= len(input):
+            return None
+        input, offsets, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    bags = picks.shape[0] if begins is None else begins.shape[0]
-    return (weight, picks, begins, factors, mode, padding, scale), (bags, weight.shape[1])
-
-
-def _is_wrong_in_torch(offsets: Any, has_scale: bool, wants_grad: bool) -> bool:
-    """Return whether torch would divide by the uses of another row, or read other memory by falling offsets."""
-    return (has_scale and wants_grad) or not _are_rising(offsets)
+    bags = input.shape[0] if offsets is None else offsets.shape[0]
+    return (weight, input, offsets, factors, mode, padding, scale), (bags, weight.shape[1])
 
 
 def _are_rising(offsets: Any) -> bool:
@@ -477,220 +400,139 @@ class EmbeddingBag(_Scriptable, torch.nn.EmbeddingBag):
 
 
 def _call(
+    function: str,
     row: Row,
     by_torch: Callable[[], Any],
-    check: Callable[[], tuple[tuple[Any, ...], tuple[int, ...]]],
-    table: Any,
-    index: Any,
-    dim: int | None = None,
-    *others: Any,
+    prepare: Callable[[], Prepared],
+    tensors: dict[str, Any],
+    dim: Any,
     out: Any = None,
+    *,
     is_torchs: bool = False,
-    is_wrong: bool | Callable[[bool], bool] = False,
+    is_forced: bool = False,
+    is_from_end: bool = False,
     sizes: Row | None = None,
     error: Exception | None = None,
 ) -> Any:
     """Return the result of a call by torch's own function, or by an operator.
 
     Args:
+        function: its name, for messages.
         row: of the operator.
         by_torch: calls torch's own function.
-        check: returns the operator's arguments and the shape of the result; raises what is wrong with the call.
-        table, index, dim, out: as `is_ours` takes them.
-        others: further tensors, or None.
+        prepare: returns the arguments of the operator, or None.
+        tensors: by their names the table, the indices, and further tensors or None.
+        dim: along which the table is read, behind a None where each element has an index.
+        out: a tensor for the result, or None.
         is_torchs: torch's own function makes the gradient.
-        is_wrong: whether torch's own function would do wrong; or a function that says so of whether a gradient is
-            wanted.
+        is_forced: torch's own function would make a wrong gradient.
+        is_from_end: whether indices may count from the end.
         sizes: the row whose sizes decide, if that is another one.
         error: what torch's own function has raised for this call, if it ran already.
     """
+    table, index, *others = tensors.values()
     given = [each for each in others if each is not None]
+    of_slices, along = dim if isinstance(dim, tuple) else (dim, dim)
+    explain = partial(_explain, function, by_torch, tensors, along, is_from_end)
     if _is_compiling():
         if _is_exporting() or out is not None or is_torchs:
             return by_torch()
     elif is_watched(table, index, *given, *(() if out is None else (out,))):
-        return _name_what_is_no_tensor(by_torch, check, (table, index, *given))
+        try:
+            return by_torch()
+        except _ERRORS as failure:
+            if all(isinstance(each, Tensor) for each in (table, index, *given)):
+                raise
+            raise explain(failure, False) from failure
     wants_grad = torch.is_grad_enabled() and (table.requires_grad or any(each.requires_grad for each in given))
+    prepared = None
     try:
-        if error is None:
-            is_ready = not (is_torchs and wants_grad) and (
-                is_ours(sizes or row, table, index, dim, out, wants_grad)
-                or (is_wrong(wants_grad) if callable(is_wrong) else is_wrong)
-            )
-            if not is_ready:
-                return by_torch()
-    except _ERRORS as failure:
-        error = failure
-    if error is not None and not (table.is_cpu and index.is_cpu):
-        raise error
-    arguments, shape = check()
-    if out is not None:
-        if error is None and out.numel() and tuple(out.shape) != shape:
-            return by_torch()  # It warns, and resizes `out`.
-        return _run_into(row, arguments, shape, table, out, wants_grad)
-    if error is not None and wants_grad and index.dtype in _OF_TORCH and not isinstance(error, NotImplementedError):
-        with torch.no_grad():
-            row.forward(*arguments)  # This call says what is wrong, if its arguments are.
-        raise error  # A hook of torch's own raised it.
-    result = run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
-    return result if tuple(result.shape) == shape else result.reshape(shape)
-
-
-def _name_what_is_no_tensor(by_torch: Callable[[], Any], check: Callable[[], Any], tensors: tuple[Any, ...]) -> Any:
-    """Return the result of torch's own function; raise our error where an argument is no tensor of any kind."""
-    try:
-        return by_torch()
-    except _ERRORS:
-        if all(isinstance(each, Tensor) for each in tensors):
-            raise
-        check()
+        if error is not None and index.dtype in _OF_TORCH:
+            raise error
+        if not (is_torchs and wants_grad):
+            is_ready = is_ours(sizes or row, table, index, of_slices, out, wants_grad) or (is_forced and wants_grad)
+            prepared = prepare() if is_ready else None
+        if prepared is None or (out is not None and tuple(out.shape) != prepared[1]):
+            return by_torch()
+    except GathernestError:
         raise
+    except _ERRORS as failure:
+        # An operator takes dtypes for which torch has no kernel, and writes over what it reads.
+        fits = isinstance(failure, NotImplementedError) if out is None else out.dtype is table.dtype and not wants_grad
+        fits = fits and index.dtype in INTEGERS and what_is_wrong(table, "") is None
+        prepared = prepare() if fits else None
+        if prepared is None or (out is not None and (tuple(out.shape) != prepared[1] or out.requires_grad)):
+            raise explain(failure, wants_grad and out is None) from failure
+    arguments, _ = prepared
+    try:
+        if out is not None:
+            row.forward(*arguments, out=array_of(out))
+            count_change(out)
+            return out
+        return run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
+    except BoundsError as failure:
+        raise explain(failure, False) from None
 
 
-def _run_into(
-    row: Row, arguments: tuple[Any, ...], shape: tuple[int, ...], table: Any, out: Any, wants_grad: bool
-) -> Any:
-    """Run an operator into `out`; one without elements is resized."""
-    check_tensor(out, "out", row.name)
-    if wants_grad or (out.requires_grad and torch.is_grad_enabled()):
-        raise InvalidGatherError(
-            "out cannot be used where a gradient is wanted, as in torch; leave it away, or call within torch.no_grad()"
-        )
-    if out.dtype != table.dtype:
-        raise InvalidGatherError(f"out must have dtype {table.dtype} as input has, got {out.dtype}")
-    if tuple(out.shape) != shape:
-        if out.numel():
-            raise InvalidGatherError(f"out must have shape {shape}, or no elements, got shape {tuple(out.shape)}")
-        out.resize_(shape)
-    if out.is_neg() or out.is_conj():  # Its memory has other values.
-        return out.copy_(row.forward(*arguments).reshape(shape))
-    row.forward(*arguments, out=array_of(out if shape else out.reshape(1)))
-    count_change(out)
-    return out
+def _explain(
+    function: str,
+    by_torch: Callable[[], Any],
+    tensors: dict[str, Any],
+    dim: Any,
+    is_from_end: bool,
+    error: Exception,
+    wants_grad: bool,
+) -> Exception:
+    """Return the error of a call that torch's own function rejects; `error` itself where a hook of torch's raised it.
+
+    Raises:
+        InvalidGatherError, IndexTypeError: an argument is not a tensor that torch's function takes.
+    """
+    (name, table), (index_name, index), *_ = tensors.items()
+    if any(isinstance(each, Tensor) and not each.is_cpu for each in tensors.values()):
+        return error
+    for key, value in tensors.items():
+        if value is not None or key in (name, index_name):
+            (check_index if key in (index_name, "offsets") else check_tensor)(value, key, function)
+    table = tensors.get("input", table) if function == "index_add" else table
+    place = _place(0 if dim is None else dim, table)
+    reason = str(error).partition("\n")[0]
+    is_outside = (
+        isinstance(error, (IndexError, BoundsError))
+        or "out of bounds" in reason
+        or "idx" in reason
+        or "valid range" in reason
+    )
+    if place is not None and is_outside:
+        size = table.numel() if dim is None else table.shape[place]
+        found = find_outside(index, index_name, place, size, -size if is_from_end else 0)
+        if found is not None:
+            return found
+    if wants_grad:
+        try:
+            with torch.no_grad():
+                by_torch()
+            return error
+        except _ERRORS:
+            pass
+    return InvalidGatherError(f"torch's own function rejects this call of gathernest.torch.{function}: {reason}")
 
 
-def _end_of_last_bag(index: Any, offsets: Any) -> int:
-    """Return the last of `offsets`, which ends the last bag; raises InvalidGatherError where it cannot."""
-    before = [0, *offsets[-2:-1].tolist()]
-    end = int(offsets[-1]) if offsets.shape[0] else None
-    if end is None or not max(before) <= end <= len(index):
-        must = f"end the last bag, at most at {len(index)}, the number of indices; got {'none' if end is None else end}"
-        raise InvalidGatherError(f"with include_last_offset=True the last of offsets must {must}")
-    return end
+def _place(dim: Any, table: Any) -> int | None:
+    """Return a dimension from 0; None where the table has none of that number."""
+    is_integer, rank = hasattr(dim, "__index__") and not isinstance(dim, bool), table.dim()
+    return int(dim) % rank if is_integer and -rank <= dim < rank else None
+
+
+def _padding_row(weight: Any, padding_idx: int | None) -> int | None:
+    """Return the padding index from 0, or -1 without one; None where the table is no matrix, or has no such row."""
+    rows = weight.shape[0] if weight.dim() == 2 else 0
+    if padding_idx is None and weight.dim() == 2:
+        return -1
+    return padding_idx % rows if padding_idx is not None and -rows <= padding_idx < rows else None
 
 
 def _limit_norms(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
     """Scale the rows that are looked up down to a norm, in place."""
     with torch.no_grad():
         torch.embedding_renorm_(weight, for_torch(index).contiguous(), max_norm, norm_type)
-
-
-def _check_table(weight: Any, padding_idx: Any) -> int:
-    """Return the padding index from 0, or -1 without one; raises InvalidGatherError."""
-    if weight.dim() != 2:
-        raise InvalidGatherError(f"weight must be a matrix (rows, columns), got shape {tuple(weight.shape)}")
-    if padding_idx is None:
-        return -1
-    rows, place = weight.shape[0], integer_argument(padding_idx, "padding_idx")
-    if not -rows <= place < rows:
-        raise InvalidGatherError(f"padding_idx {place} is out of range [{-rows}, {rows - 1}] for {rows} rows")
-    return place % rows
-
-
-def _check_factors(factors: Any, input: Any, weight: Any, mode: str) -> None:
-    check_tensor(factors, "per_sample_weights", "embedding_bag")
-    if mode != "sum":
-        raise InvalidGatherError(f'per_sample_weights are for mode="sum", as in torch, got mode={mode!r}')
-    if factors.shape != input.shape or factors.dtype != weight.dtype:
-        raise InvalidGatherError(
-            f"per_sample_weights must have the shape of input and the dtype of weight, {tuple(input.shape)} and "
-            f"{weight.dtype}, got {tuple(factors.shape)} and {factors.dtype}"
-        )
-
-
-def _check_elements(
-    function: str, name: str, input: Any, dim: Any, index: Any
-) -> tuple[tuple[Any, Any, Any], tuple[int, ...]]:
-    """Return the table, the dimension and the indices of elements, and the shape of the result.
-
-    Scalars count as tensors of one element, and an index without elements has any rank.
-    """
-    check_tensor(input, "input", function)
-    check_index(index, name, function)
-    place, shape = checked_dim(dim, input.dim()), tuple(index.shape)
-    table, picks = (tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in (input, index))
-    if table.dim() != picks.dim():
-        if index.numel():
-            raise InvalidGatherError(
-                f"input and index must have the same rank, got {input.dim()} and {index.dim()}; "
-                "gathernest.torch.index_select takes whole slices"
-            )
-        picks = picks.new_empty((0,) * table.dim())
-    for axis, (size, wanted) in enumerate(zip(table.shape, picks.shape, strict=True)):
-        if axis != place and wanted > size and index.numel():
-            raise InvalidGatherError(
-                f"index must not be larger than input off dim {place}, got input of shape {tuple(input.shape)} and "
-                f"index of shape {shape}"
-            )
-    return (table, place, picks), shape
-
-
-def _broadcast(input: Any, indices: Any, dim: int) -> tuple[Any, Any]:
-    """Return both with equal sizes off `dim`, as views; raises InvalidGatherError where they do not fit."""
-    sizes = [tuple(tensor.shape) for tensor in (input, indices)]
-    off = [(*shape[:dim], 1, *shape[dim + 1 :]) for shape in sizes]
-    try:
-        joint = torch.broadcast_shapes(*off)
-    except RuntimeError:
-        raise InvalidGatherError(
-            f"input and indices must fit each other off dim {dim}, got shapes {sizes[0]} and {sizes[1]}"
-        ) from None
-    shapes = [(*joint[:dim], shape[dim], *joint[dim + 1 :]) for shape in sizes]
-    return input.expand(shapes[0]), indices.expand(shapes[1])
-
-
-def _check_addition(
-    input: Any, dim: Any, index: Any, source: Any, alpha: Any
-) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    for tensor, name in ((input, "input"), (source, "source")):
-        check_tensor(tensor, name, "index_add")
-    check_index(index, "index", "index_add")
-    dim = checked_dim(dim, input.dim())
-    if index.dim() > 1:
-        raise InvalidGatherError(f"index must have rank 1 or 0, got shape {tuple(index.shape)}")
-    if input.dtype not in (*_WHOLE, *_SUMMED, torch.complex64, torch.complex128) or source.dtype != input.dtype:
-        raise InvalidGatherError(
-            "input and source must have one dtype, integers of up to 64 bits, float16 to float64, bfloat16 or complex, "
-            f"got {input.dtype} and {source.dtype}; convert them, as by .float()"
-        )
-    shape, count = tuple(input.shape), index.numel()
-    wanted = (*shape[:dim], count, *shape[dim + 1 :]) if shape else ()
-    if tuple(source.shape) != wanted and not (not shape and source.numel() == 1 == count):
-        raise InvalidGatherError(
-            f"source must have shape {wanted}, that of input with the length of index along dim {dim}, got "
-            f"{tuple(source.shape)}"
-        )
-    if not shape and count != 1:
-        raise InvalidGatherError(f"index must have one element for a scalar input, got {count}")
-    _check_alpha(input.dtype, alpha)
-    whole = int(alpha) if input.dtype in _WHOLE and isinstance(alpha, float) else alpha
-    table, slices = (tensor.reshape(1) if input.dim() == 0 else tensor for tensor in (input, source))
-    return (table, dim, index.reshape(-1), slices, whole), shape
-
-
-def _check_alpha(dtype: Any, alpha: Any) -> None:
-    if isinstance(alpha, (str, bytes)) or alpha is None or (isinstance(alpha, int) and not -(2**63) <= alpha < 2**63):
-        raise InvalidGatherError(f"alpha must be a number, a whole one of at most 64 bits, got {show(alpha)}")
-    if isinstance(alpha, complex) and not dtype.is_complex:
-        raise InvalidGatherError(f"alpha must be real for {dtype}, as in torch, got {show(alpha)}")
-    if dtype in _WHOLE:
-        most = torch.iinfo(dtype).max
-        least = torch.iinfo(dtype).min or -most
-        if isinstance(alpha, complex) or alpha % 1 or not least <= alpha <= most:
-            raise InvalidGatherError(
-                f"alpha must be a whole number from {least} to {most} for {dtype}, got {show(alpha)}"
-            )
-    elif isinstance(alpha, (float, complex)) and cmath.isfinite(alpha):
-        most = torch.finfo(torch.float32 if dtype in NARROW else dtype).max
-        if max(abs(alpha.real), abs(alpha.imag)) > most:
-            raise InvalidGatherError(f"alpha must be at most {most} in size for {dtype}, got {show(alpha)}")

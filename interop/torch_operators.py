@@ -1,7 +1,7 @@
 """The operators of `gathernest.torch`: a table with one row an operator, registered with `torch.library`.
 
 A row has the operator's schema, its functions of dense CPU tensors, and the sizes from which it runs in the place of
-torch's own function. The gradient of an operator is an operator, so gradients can be derived again.
+torch's own function. The gradient of an operator is an operator; those of slices can be derived again.
 """
 
 import cmath
@@ -15,7 +15,7 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
-from ..ir.errors import BoundsError, InvalidGatherError
+from ..ir.errors import InvalidGatherError
 from ..ir.semantics import Bounds
 from ..kernels.gather import gather, gather_elements
 from ..kernels.gradient import gather_elements_grad, gather_grad
@@ -25,7 +25,7 @@ from ..kernels.reduction.gather_reduce import gather_reduce
 from ..kernels.reduction.largest import rows_of_largest
 from ..kernels.reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
 from ..kernels.runtime.launch import available_threads
-from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watched, outside, tensor_of, unsigned
+from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watched, tensor_of, unsigned
 
 Formula = Callable[..., Any]
 _is_tracing, _is_compiling = torch._C._is_tracing, torch.compiler.is_dynamo_compiling
@@ -46,7 +46,7 @@ class Row:
         forward: its function of dense CPU tensors.
         fake: returns a tensor of the result's shape and dtype, of the same arguments.
         save: `save(ctx, inputs, output)` keeps in `ctx` what `backward` reads.
-        backward: `backward(ctx, grad)` returns a gradient for each input.
+        backward: `backward(ctx, grad)` returns a gradient for each input; None where the result has none.
         min_elements: run `forward` only if the call gathers at least this number of elements; a lower number makes
             small calls slower than by torch's own function.
         min_grad_elements: the same of a call with a gradient, of the gathered elements and those of the table.
@@ -56,8 +56,8 @@ class Row:
     schema: str
     forward: Formula
     fake: Formula
-    save: Formula
-    backward: Formula
+    save: Formula | None = None
+    backward: Formula | None = None
     min_elements: int = 0
     min_grad_elements: int = 0
     torch_sums: frozenset[torch.dtype] = _WIDE
@@ -151,10 +151,7 @@ def _obey_thread_limit(forward: Formula) -> Formula:
 def _select(
     table: Any, dim: int, index: Any, padding_idx: int = -1, scale: bool = False, out: np.ndarray | None = None
 ) -> Any:
-    try:
-        return tensor_of(gather(array_of(table), unsigned(index), dim, out=out), table.dtype)
-    except BoundsError:
-        raise outside(index, "index", dim, table.shape[dim]) from None
+    return tensor_of(gather(array_of(table), unsigned(index), dim, out=out), table.dtype)
 
 
 def _select_backward(
@@ -176,11 +173,7 @@ def _count_uses(index: Any, size: int, like: Any) -> Any:
 
 def _gather(table: Any, dim: int, index: Any, from_end: bool = False, out: np.ndarray | None = None) -> Any:
     picks = array_of(index) if from_end else unsigned(index)
-    try:
-        return tensor_of(gather_elements(array_of(table), picks, dim, out=out), table.dtype)
-    except BoundsError:
-        name, least = ("indices", -table.shape[dim]) if from_end else ("index", 0)
-        raise outside(index, name, dim, table.shape[dim], least) from None
+    return tensor_of(gather_elements(array_of(table), picks, dim, out=out), table.dtype)
 
 
 def _gather_backward(grad: Any, shape: Sequence[int], dim: int, index: Any, from_end: bool = False) -> Any:
@@ -209,10 +202,7 @@ def _index_add(table: Any, dim: int, index: Any, source: Any, alpha: Any = 1, ou
     is_finite = cmath.isfinite(alpha)
     if not is_finite:  # An infinite alpha times the zero of a row without an index would be NaN.
         slices = slices * alpha
-    try:
-        sums = tensor_of(gather_grad(array_of(slices), unsigned(index), tuple(table.shape), dim), slices.dtype)
-    except BoundsError:
-        raise outside(index, "index", dim, table.shape[dim]) from None
+    sums = tensor_of(gather_grad(array_of(slices), unsigned(index), tuple(table.shape), dim), slices.dtype)
     if alpha != 1 and is_finite:
         sums.mul_(alpha)
     sums.add_(table.detach())
@@ -237,10 +227,7 @@ def _embedding_bag(
     weight: Any, index: Any, offsets: Any, factors: Any, mode: Any = "sum", padding: int = -1, scale: bool = False
 ) -> Any:
     picks, options = _bags(index, offsets, padding, factors)
-    try:
-        return tensor_of(gather_reduce(array_of(weight), picks, reduce=mode, **options), weight.dtype)
-    except BoundsError:
-        raise outside(index, "input", 0, weight.shape[0]) from None
+    return tensor_of(gather_reduce(array_of(weight), picks, reduce=mode, **options), weight.dtype)
 
 
 def _bag_backward(
@@ -267,10 +254,7 @@ def _factors_backward(grad: Any, weight: Any, index: Any, offsets: Any, padding:
 def _rows_of_largest(weight: Any, index: Any, offsets: Any, padding: int = -1) -> Any:
     picks, options = _bags(index, offsets, padding, None)
     ends = read_ends(picks, options.get("offsets"), None)
-    try:
-        bags = make_bags(picks, weight.shape[0], Bounds.ERROR, options["padding_index"], ends)
-    except BoundsError:
-        raise outside(index, "input", 0, weight.shape[0]) from None
+    bags = make_bags(picks, weight.shape[0], Bounds.ERROR, options["padding_index"], ends)
     return torch.from_numpy(rows_of_largest(array_of(weight), bags.of_largest()))
 
 
@@ -320,10 +304,6 @@ def _derive_index_add(ctx: Any, grad: Any) -> tuple[Any, ...]:
     return grad if ctx.needs_input_grad[0] else None, None, None, by_source, None
 
 
-# `sum over n of factors[n] * weight[index[n]] * grad[bag of n]` is linear in weight, grad and factors. The sums of bags
-# are its derivative by grad, and the gradients of bags those by weight and by factors: each is derived by the others.
-
-
 def _save_bags(ctx: Any, inputs: Any, output: Any) -> None:
     weight, index, offsets, factors, *ctx.rest = inputs
     ctx.rows = weight.shape[0]
@@ -338,39 +318,6 @@ def _derive_bags(ctx: Any, grad: Any) -> tuple[Any, ...]:
     if ctx.needs_input_grad[3]:
         by_factors = run("embedding_bag_weights_backward", grad, weight, index, offsets, ctx.rest[1])
     return by_weight, None, None, by_factors, None, None, None
-
-
-def _save_bag_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, index, offsets, factors, ctx.rows, *ctx.rest = inputs
-    ctx.save_for_backward(None if factors is None else grad, index, offsets, factors)
-
-
-def _derive_bag_backward(ctx: Any, table: Any) -> tuple[Any, ...]:
-    grad, index, offsets, factors = ctx.saved_tensors
-    mode, padding_idx, scale = ctx.rest
-    table = table / _count_uses(index, ctx.rows, table) if scale else table
-    by_grad = by_factors = None
-    if ctx.needs_input_grad[0]:
-        by_grad = run("embedding_bag", table, index, offsets, factors, mode, padding_idx, False)
-    if ctx.needs_input_grad[3]:
-        by_factors = run("embedding_bag_weights_backward", grad, table, index, offsets, padding_idx)
-    return by_grad, None, None, by_factors, None, None, None, None
-
-
-def _save_weights_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.padding_idx = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _derive_weights_backward(ctx: Any, each: Any) -> tuple[Any, ...]:
-    grad, weight, index, offsets = ctx.saved_tensors
-    by_grad = by_weight = None
-    if ctx.needs_input_grad[0]:
-        by_grad = run("embedding_bag", weight, index, offsets, each, "sum", ctx.padding_idx, False)
-    if ctx.needs_input_grad[1]:
-        rest = weight.shape[0], "sum", ctx.padding_idx, False
-        by_weight = run("embedding_bag_backward", grad, index, offsets, each, *rest)
-    return by_grad, by_weight, None, None, None
 
 
 def _fake_select(table: Any, dim: int, index: Any, *_: Any) -> Any:
@@ -445,23 +392,17 @@ _ROWS = (
         "str mode='sum', SymInt padding_idx=-1, bool scale=False) -> Tensor",
         _bag_backward,
         lambda grad, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1])),
-        _save_bag_backward,
-        _derive_bag_backward,
     ),
     Row(
         "embedding_bag_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor? offsets, "
         "SymInt padding_idx=-1) -> Tensor",
         _factors_backward,
         lambda grad, weight, index, *_: grad.new_empty(index.shape),
-        _save_weights_backward,
-        _derive_weights_backward,
     ),
     Row(
         "embedding_bag_largest(Tensor weight, Tensor indices, Tensor? offsets, SymInt padding_idx=-1) -> Tensor",
         _rows_of_largest,
         lambda *arguments: _fake_bags(*arguments).to(torch.int64),
-        lambda ctx, inputs, output: None,
-        lambda ctx, grad: (None,) * 4,
         min_elements=1 << 16,
         min_grad_elements=1 << 22,
     ),
@@ -475,7 +416,8 @@ def _register(row: Row) -> Any:
         f"gathernest::{name}", row.forward, mutates_args=(), device_types="cpu", schema=row.schema[len(name) :]
     )
     operator.register_fake(row.fake)
-    operator.register_autograd(row.backward, setup_context=row.save)
+    if row.backward is not None:
+        operator.register_autograd(row.backward, setup_context=row.save)
     operator.register_vmap(functools.partial(_run_batch, name))
     return getattr(torch.ops.gathernest, name).default
 

@@ -7,7 +7,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
-from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError, show
+from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError
 
 # Element types that torch and ml_dtypes have, and NumPy has not.
 _NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
@@ -126,19 +126,12 @@ def check_index(index: Any, name: str, function: str) -> None:
         raise IndexTypeError(f"{name} must be a tensor of {what}, got {index.dtype}; pass {name}.long()")
 
 
-def checked_dim(dim: Any, rank: int) -> int:
-    """Return a dimension in [0, rank), that of a scalar being 0; raises InvalidGatherError."""
-    size = max(rank, 1)
-    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise InvalidGatherError(f"dim must be an int, got {show(dim)}")
-    if not -size <= dim < size:
-        raise InvalidGatherError(f"dim {int(dim)} is out of range [{-size}, {size - 1}] for input of rank {rank}")
-    return int(dim) % size
-
-
-def outside(index: Any, name: str, dim: int, size: int, least: int = 0) -> BoundsError:
-    """Return the error of the first index that is outside [least, size)."""
-    places = ((index < least) | (index >= size)).nonzero()
+def find_outside(index: Any, name: str, dim: int, size: int, least: int = 0) -> BoundsError | None:
+    """Return the error of the first index that is outside [least, size); None where there is none."""
+    numbers = index.to(torch.int64)
+    places = ((numbers < least) | (numbers >= size)).nonzero()
+    if not len(places):
+        return None
     at = tuple(places[0].tolist())
     value = index[at].item()
     hint = f"; torch's functions count no index from the end: pass {name} % {size}" if -size <= value < 0 else ""

@@ -53,50 +53,26 @@ class FileLimits:
             )
 
 
-def read_file(path: Path, limits: FileLimits, *, start: int = 0, length: int | None = None) -> bytes:
-    """Return the bytes of a regular file, or `length` of them from `start` on.
-
-    Raises:
-        ModelError: there is no such file, it is over the limit, or the range is not within it.
-    """
+def read_file(path: Path, limits: FileLimits) -> bytes:
+    """Return the bytes of a regular file; raises ModelError where there is none, or it is over the limit."""
     with _opened(path) as file:
-        return _read(file, path, limits, start, length)
+        return _read(file, path, limits)
 
 
-def read_beside(
-    folder: Path, location: str, what: str, limits: FileLimits, *, start: int = 0, length: int | None = None
-) -> bytes:
-    """Return bytes of a file in a model's folder or below it.
-
-    Raises:
-        ModelError: the location is no relative path without `..`, or it is a link, or a file with other hard links.
-    """
-    given = Path(location)
-    is_plain = bool(location) and "\0" not in location and "\\" not in location and ":" not in location
-    if not is_plain or given.is_absolute() or ".." in given.parts:
-        raise ModelError(f"{what} lies in {location!r}, which is not a path inside the model's folder")
-    path = folder
-    for part in given.parts:
-        path = path / part
-        if path.is_symlink():
-            raise ModelError(f"{what} lies in {location!r}, and {path} is a link, which may lead out of the folder")
+def read_beside(path: Path, what: str, limits: FileLimits) -> bytes:
+    """Return the bytes of a file in a model's folder; raises ModelError for a link, also for a hard link."""
+    if path.is_symlink():
+        raise ModelError(f"{what} lie in {path.name!r}, which is a link, which may lead out of the folder")
     with _opened(path, os.O_NOFOLLOW) as file:
         if os.fstat(file.fileno()).st_nlink > 1:
-            raise ModelError(f"{what} lies in {location!r}, which has other hard links, perhaps outside of the folder")
-        return _read(file, path, limits, start, length)
+            raise ModelError(f"{what} lie in {path.name!r}, which has other hard links, perhaps outside of the folder")
+        return _read(file, path, limits)
 
 
-def _read(file: BinaryIO, path: Path, limits: FileLimits, start: int, length: int | None) -> bytes:
+def _read(file: BinaryIO, path: Path, limits: FileLimits) -> bytes:
     size = os.fstat(file.fileno()).st_size
-    wanted = size - start if length is None else length
-    if start < 0 or wanted < 0 or start + wanted > size:
-        raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
-    limits.check(str(path), wanted, "max_file_bytes")
-    file.seek(start)
-    found = file.read(wanted)
-    if len(found) != wanted:
-        raise ModelError(f"{path} became shorter while it was read")
-    return found
+    limits.check(str(path), size, "max_file_bytes")
+    return file.read(size)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper, numpy_helper
+from onnx import external_data_helper, helper, numpy_helper
 
 from ...ir.errors import GathernestError, ModelError
 from ...kernels.host.runtime import RUNTIME
-from .files import FileLimits, read_beside, read_file
+from .files import FileLimits, read_file
 from .onnx_bags import SumOrder
 from .onnx_gathers import find_gathers
 from .onnx_graph import Graph, make_part, read_names, spec_of_type
@@ -267,9 +267,7 @@ def _take_tensors(
         total += size
         limits.check("all tensors of the model together", total, "max_total_bytes")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor.raw_data = _read_beside(tensor, what, limits, folder, allow_external_data=allow_external_data)
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            del tensor.external_data[:]
+            _load_beside(tensor, what, limits, folder, allow_external_data=allow_external_data)
         if number < initializers and size >= MIN_SHARED_BYTES and dtype.kind in SHARED_KINDS:
             arrays[tensor.name] = _array_of(tensor, what, dtype)
             kept = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
@@ -302,31 +300,27 @@ def _tensors(messages: list[Any]) -> Iterator[onnx.TensorProto]:
                 messages += value if hasattr(value, "__len__") else [value]
 
 
-def _read_beside(
+def _load_beside(
     tensor: onnx.TensorProto, what: str, limits: FileLimits, folder: Path | None, *, allow_external_data: bool
-) -> bytes:
-    """Return the bytes of a tensor that lies in another file."""
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
+) -> None:
+    """Read a tensor that lies in another file, which onnx takes only from the folder, and only if it is no link."""
+    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+    where = f"{what} lies in another file, {location!r}"
     if folder is None:
-        raise ModelError(
-            f"{what} lies in another file, {location!r}, and this model has no folder; load it by its path, or "
-            "onnx.load it with its data"
-        )
+        raise ModelError(f"{where}, and this model has no folder; load it by its path, or onnx.load it with its data")
     if not allow_external_data:
         raise ModelError(
-            f"{what} lies in another file, {location!r}; allow_external_data=True (--allow-external-data) reads it, "
-            "from the model's own folder only"
+            f"{where}; allow_external_data=True (--allow-external-data) reads it, from the model's own folder only"
         )
     if tensor.data_type == onnx.TensorProto.STRING:
         raise ModelError(f"{what} is of strings, which cannot lie in another file")
-    numbers: dict[str, int | None] = {}
-    for key in ("offset", "length"):
-        text = entries.get(key)
-        if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 19):
-            raise ModelError(f"{what} has {key} {text!r} in its file, which is no number from 0")
-        numbers[key] = None if text is None else int(text)
-    return read_beside(folder, location, what, limits, start=numbers["offset"] or 0, length=numbers["length"])
+    try:
+        limits.check(location, os.stat(folder / location, follow_symlinks=False).st_size, "max_file_bytes")
+        external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+    except GathernestError:
+        raise
+    except Exception as error:  # the checker of onnx has errors of its own
+        raise ModelError(f"{where}, which is not read: {error}") from None
 
 
 def _dtype_of(data_type: int, what: str) -> np.dtype:

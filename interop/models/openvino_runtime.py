@@ -335,7 +335,7 @@ def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     weights_path = path.with_suffix(".bin")
     weights = b""
     if os.path.lexists(weights_path):
-        weights = read_beside(path.parent, weights_path.name, f"the weights of {path.name}", limits)
+        weights = read_beside(weights_path, f"the weights of {path.name}", limits)
     memory = np.frombuffer(bytearray(weights or b"\0"), np.uint8)
     try:
         model = openvino.Core().read_model(text, openvino.Tensor(memory, shared_memory=True))

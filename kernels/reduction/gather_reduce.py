@@ -34,7 +34,7 @@ def gather_reduce(
 
     `out[b.., q..] = 0 + data[indices[b.., 0], q..] + data[indices[b.., 1], q..] + ...`, in this order, so the bytes are
     the same for any number of threads. A bag without an index gives zeros. When data or indices are a dask array, so is
-    the result: each chunk of rows gives its sums, and they are added in the order of the chunks.
+    the result, with the same bytes.
 
     The maximum begins with the first row of the bag, and an element of a later one takes its place where it is larger:
     so of 0.0 and -0.0 the first stays, and a NaN stays where it is the first, and is left out where it is not.

@@ -63,7 +63,7 @@ def test_tensor_of_a_node_may_lie_in_another_file(folder):
 
 @pytest.mark.parametrize("location", ["../outside", "/etc/passwd", "", "a/../../outside", "C:outside", "a\\b", "x\0y"])
 def test_location_must_be_a_path_inside(folder, location):
-    with pytest.raises(gn.ModelError, match="which is not a path inside the model's folder"):
+    with pytest.raises(gn.ModelError, match=r"lies in another file, .*, which is not read: ."):
         load(folder, external(location))
 
 
@@ -81,15 +81,17 @@ def test_only_a_regular_file_without_links_is_read(folder, kind):
         os.mkfifo(folder / "other")
     elif kind == "folder":
         (folder / "other").mkdir()
-    with pytest.raises(gn.ModelError, match=r"link|is not a file|cannot be read"):
+    with pytest.raises(
+        gn.ModelError, match=r"which is not read: .*(link|not regular file|No such file|outside model directory)"
+    ):
         load(folder, external(location))
 
 
 WRONG_TENSORS = {
     "short": ({"dims": (5000, 4)}, "cannot be read"),
-    "far": ({"offset": "9000"}, "are not in it"),
-    "long": ({"length": "99999"}, "are not in it"),
-    "number": ({"offset": "-8"}, "offset '-8'"),
+    "far": ({"offset": "9000"}, "exceeds file size"),
+    "long": ({"length": "99999"}, "exceeds available data"),
+    "number": ({"offset": "-8"}, "must be non-negative, got -8"),
     "strings": ({"kind": TensorProto.STRING}, "of strings, which cannot lie in another file"),
     "type": ({"kind": 99}, "has element type 99"),
     "negative": ({"dims": (-5, 4)}, "sizes are from 0"),
