@@ -26,10 +26,9 @@ from ..ir.operator_spec import Gather, GatherElements, Gradient, OperatorSpec
 from ..ir.positions import NOWHERE
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
-from ..kernels.gradient import run_gradient
 from ..kernels.reduction.bags import divided, padding_position
 from ..kernels.reduction.gather_reduce import gather_reduce
-from ..kernels.runtime.array_checks import index_array, is_lazy, memory_owner
+from ..kernels.runtime.array_checks import index_array, is_lazy, memory_owner, out_array
 from ..kernels.runtime.dispatch import run_gather
 from . import stored
 from .parts import (
@@ -92,10 +91,12 @@ def gradient(
     *, version: str | None,
 ) -> Any:  # fmt: skip
     """Return the gradient of arrays of dask, or of a stored `grad`; see `gradient.gather_grad` and `gather`."""
-    if not (is_lazy(grad) or is_lazy(indices)):
-        return run_gradient(operator, grad[...], indices, data_shape, bounds, gradient.scale, out, version=version)
     problem = gradient_problem(operator, grad, indices, data_shape, bounds, gradient, version)
-    return stored.delivered(_gradient(problem, grad, indices), out)
+    if is_lazy(grad) or is_lazy(indices):
+        return stored.delivered(_gradient(problem, grad, indices), out)
+    written = out if out is None else out_array(out)
+    result = stored.gradient(problem, grad, indices, written)
+    return result if out is None else out
 
 
 def reduce(

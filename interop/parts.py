@@ -190,6 +190,13 @@ def add_sums(parts: Sequence[Sums]) -> Sums:
     return Sums(None, total, first.size, first.shape)
 
 
+def add_onto(total: np.ndarray, rows: np.ndarray, keys: np.ndarray) -> None:
+    """Add rows (n, rest...) by their keys (n) to sums (size, rest...), as if they came after all rows added before."""
+    found, places = np.unique(keys, return_inverse=True)
+    both = np.concatenate([total[found], rows])
+    total[found] = _add(both, np.concatenate([np.arange(len(found)), places]), len(found))
+
+
 def _add(rows: np.ndarray, keys: np.ndarray, size: int) -> np.ndarray:
     """Return (size, rest...): rows added to zeros at their keys, in their order."""
     request = Request(Gather(0), Bounds.UNCHECKED, Gradient(), (size, *rows.shape[1:]))

@@ -1,15 +1,16 @@
 """Arrays in files and stores (h5py, zarr): read by the rows that indices need, and written block by block.
 
 The rows of data along the first indexed axis that some index points to are read in order, each once: those of a chunk,
-or those that lie close to each other, in one go. The gather then runs on these rows with renumbered indices. A result
-is written by blocks of whole chunks, so that no more of it is in memory than a block, or of dask's arrays than a block
-a worker. Gradients need all of `grad`, and read it whole.
+or those that lie close to each other, in one go. The gather then runs on these rows with renumbered indices. Of `grad`
+blocks of rows are read, each added to the sums. A result is written by blocks of whole chunks, so that no more of it
+is in memory than a block, or of dask's arrays than a block a worker.
 """
 
 import itertools
 import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,14 @@ from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
 from ..kernels.reduction.bags import padding_position
 from ..kernels.reduction.gather_reduce import gather_reduce
-from ..kernels.runtime.array_checks import check_out, data_array
+from ..kernels.runtime.array_checks import check_out, data_array, summation_dtype
 from ..kernels.runtime.dispatch import run_gather
 from .arrays import check_open, is_stored
-from .parts import check_indices, find_positions, label_dimensions
+from .parts import add_onto, check_indices, find_positions, finish_gradient, grid_of, keyed_rows, label_dimensions
 
 # Rows with less between them are read in one go: a read costs some 50 us, in which a file in memory gives so much.
 CLOSE_BYTES = 1 << 16
-# Of what is read in one go beside the rows; more where a chunk has more.
+# Of what is read in one go beside the rows, and of `grad` at a time; more where a chunk has more.
 READ_BYTES = 1 << 24
 # Of a block of a result that is written; more where a chunk has more.
 BLOCK_BYTES = 1 << 26
@@ -147,6 +148,49 @@ def reduce(data: Any, indices: np.ndarray, ends: Any, out: Any, **options: Any) 
     return gather_reduce(rows, renumbered, lengths=lengths, bounds="zero", out=out, **options)
 
 
+def gradient(problem: Problem, grad: Any, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """Return the gradient by a stored `grad`, with the bytes that one in memory gives; see `gradient.gather_grad`.
+
+    The result is in memory, and beside it a copy of the sums of narrow floats.
+
+    Raises:
+        BoundsError: an index is not valid; nothing was read.
+        InvalidGatherError: `out` does not fit.
+    """
+    data_shape = problem.table.shape
+    check_out(out, data_shape, problem.table.dtype)
+    check_indices(problem, indices)
+    of_table, of_indices, of_grad = label_dimensions(problem)
+    total, shape, dim = None, tuple(grad.shape), next(
+        (dim for dim, label in enumerate(of_grad) if label in of_indices and label not in of_table), None
+    )  # fmt: skip
+    step = shape[dim] if dim is not None else 1
+    if dim is not None and math.prod(shape):
+        chunk = chunk_shape(grad)[dim]
+        row_bytes = max(math.prod(shape) // shape[dim] * grad.dtype.itemsize, 1)
+        step = max(READ_BYTES // row_bytes // chunk, 1) * chunk
+    for start in range(0, shape[dim] if dim is not None else 1, max(step, 1)):
+        place = {} if dim is None else {of_grad[dim]: slice(start, start + step)}
+        rows, block = (
+            array[(*(place.get(label, slice(None)) for label in labels), ...)]
+            for labels, array in ((of_grad, grad), (of_indices, indices))
+        )
+        positions = find_positions(problem, block)
+        (places,) = (positions[:, 0] != NOWHERE).nonzero()
+        hits = places, positions[places]
+        rows, keys, size = keyed_rows(problem, data_shape, np.asarray(rows), grid_of(problem, block.shape), hits)
+        if total is None:
+            total = np.zeros((size, *rows.shape[1:]), rows.dtype)
+        add_onto(total, rows, keys)
+    if total is None:
+        total = np.zeros(math.prod(data_shape), summation_dtype(grad.dtype) or grad.dtype)
+    result = finish_gradient(problem, data_shape, total)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
 def delivered(lazy: Any, out: Any) -> Any:
     """Return a dask array; where `out` is given compute into it, each block by the worker that has it, and return it.
 
@@ -221,7 +265,11 @@ def check_apart(source: Any, out: Any, what: str) -> None:
     """Check that two stored arrays are not one, also where each was opened by itself; raises InvalidGatherError."""
     if type(source) is not type(out):
         return
-    is_one = source == out if hasattr(out, "file") else _address(source) == _address(out)
+    if hasattr(out, "file"):
+        written = list(_datasets(out))
+        is_one = any(read == dataset for read in _datasets(source) for dataset in written)
+    else:
+        is_one = _address(source) == _address(out)
     if is_one:
         raise InvalidGatherError(
             f"out is {what}, whose slices would be read after others were written; pass another array of the file"
@@ -247,6 +295,30 @@ def _named_in(parts: list[Any]) -> Iterator[Any]:
 
 
 def _address(array: Any) -> str:
-    """Return the file or address of a zarr array, and its name there."""
-    address = str(array.store_path)
-    return os.path.realpath(address.removeprefix("file://")) if address.startswith("file://") else address
+    """Return the file, folder or address of a zarr array, and its name there."""
+    store = array.store
+    while hasattr(store, "_store"):  # a wrapper's
+        store = store._store
+    if hasattr(store, "fs"):
+        files, path = getattr(store.fs, "sync_fs", store.fs), store.path
+        if files.protocol == "dir":
+            files, path = files.fs, os.path.join(files.path, path)
+        address = files.unstrip_protocol(path)
+    elif type(store).__name__ in ("LocalStore", "DirectoryStore"):
+        address = f"file://{getattr(store, 'root', None) or store.path}"
+    else:
+        address = str(store)
+    if address.startswith("file://"):
+        address = os.path.realpath(address.removeprefix("file://"))
+    return os.path.join(address, array.path).rstrip("/")
+
+
+def _datasets(dataset: Any) -> Iterator[Any]:
+    """Return a dataset of HDF5, and those whose elements a virtual one has."""
+    yield dataset
+    for source in dataset.virtual_sources() if dataset.is_virtual else ():
+        with suppress(OSError, KeyError):  # of a source that is missing, a virtual dataset has the fill value
+            file = dataset.file
+            if source.file_name != ".":
+                file = type(file)(os.path.join(os.path.dirname(file.filename), source.file_name), "r")
+            yield from _datasets(file[source.dset_name])

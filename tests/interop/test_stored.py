@@ -1,6 +1,7 @@
 """Arrays in files of h5py and stores of zarr: read by the rows that indices need, and written block by block."""
 
 import itertools
+import pathlib
 import tracemalloc
 
 import numpy as np
@@ -12,6 +13,8 @@ from gathernest.interop import stored
 RNG = np.random.default_rng(0)
 DATA = np.arange(40 * 6 * 3, dtype=np.float32).reshape(40, 6, 3)
 LAYOUTS = {"chunked": (7, 4, 3), "contiguous": None}
+VALUES = np.arange(20)
+BACKWARDS = VALUES[::-1].copy()
 
 
 @pytest.fixture(params=["h5py chunked", "h5py contiguous", "zarr chunked"])
@@ -236,7 +239,8 @@ def test_an_out_that_was_opened_for_reading_is_rejected(tmp_path):
         gn.gather(DATA, [1, 2], out=file["out"])
 
 
-def test_gradients_of_stored_arrays_have_the_bytes_of_those_in_memory(made):
+def test_gradients_of_stored_arrays_have_the_bytes_of_those_in_memory(made, monkeypatch):
+    monkeypatch.setattr(stored, "READ_BYTES", 1)
     grad = RNG.standard_normal((90, 4)).astype("f4")
     indices = RNG.integers(-20, 20, 90)
     wanted = gn.gather_grad(grad, indices, (20, 4), scale=3)
@@ -264,3 +268,91 @@ def test_bags_and_kernels_read_the_rows_that_they_need(made):
     out = made((2, 3, 4))
     kernel = gn.compile("gather", table, rows)
     assert kernel(table, rows, out) is out and out[...].tobytes() == table[rows].tobytes()
+
+
+@pytest.fixture
+def h5py():
+    return pytest.importorskip("h5py", reason="h5py is not installed")
+
+
+@pytest.fixture
+def zarr():
+    return pytest.importorskip("zarr", minversion="3", reason="zarr 3 is not installed")
+
+
+@pytest.fixture
+def make_zarr(zarr, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def make(path):
+        array = zarr.create_array(path, shape=(20,), chunks=(5,), dtype="i8", overwrite=True)
+        array[...] = VALUES
+        return array
+
+    return make
+
+
+def is_written(data, out) -> bool:
+    """Return whether a call wrote to `out`; when not, `out` was rejected and is what it was."""
+    before, wanted, rejected = out[...], np.asarray(gn.gather(data, BACKWARDS)), ""
+    try:
+        gn.gather(data, BACKWARDS, out=out)
+    except gn.InvalidGatherError as error:
+        rejected = str(error)
+    assert np.array_equal(out[...], before if rejected else wanted)
+    assert not rejected or rejected.endswith("would be read after others were written; pass another array of the file")
+    return not rejected
+
+
+def test_a_store_of_fsspec_is_known_by_its_address(zarr, make_zarr):
+    fsspec = pytest.importorskip("fsspec")
+    make_zarr("source.zarr"), make_zarr("other.zarr")
+    pathlib.Path("folder").mkdir()
+    make_zarr("folder/source.zarr")
+    here = f"file://{pathlib.Path.cwd()}"
+    fsspec.filesystem("memory").store.clear()
+    make_zarr("memory://source.zarr"), make_zarr("memory://other.zarr")
+    for data, out, is_one in [
+        (f"{here}/source.zarr", "source.zarr", True),
+        (f"{here}/source.zarr", f"{here}/source.zarr", True),
+        (f"{here}/source.zarr", "other.zarr", False),
+        ("memory://source.zarr", "memory://source.zarr", True),
+        ("memory://source.zarr", "memory://other.zarr", False),
+        (f"memory://{pathlib.Path.cwd()}/source.zarr", "source.zarr", False),
+        (zarr.storage.LoggingStore(zarr.storage.LocalStore("source.zarr"), log_level="ERROR"), "source.zarr", True),
+        (in_folder(zarr, fsspec, "."), in_folder(zarr, fsspec, "folder"), False),
+        (in_folder(zarr, fsspec, "folder"), "folder/source.zarr", True),
+    ]:
+        if data == f"memory://{pathlib.Path.cwd()}/source.zarr":
+            make_zarr(data)
+        assert is_written(zarr.open_array(data, mode="r"), zarr.open_array(out, mode="r+")) != is_one, (data, out)
+
+
+def in_folder(zarr, fsspec, folder):
+    """Return a store of fsspec whose path is relative to a folder."""
+    asynchronous = fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper
+    files = fsspec.filesystem("dir", path=str(pathlib.Path(folder).absolute()), fs=fsspec.filesystem("file"))
+    return zarr.storage.FsspecStore(asynchronous(files, asynchronous=True), path="source.zarr")
+
+
+def test_virtual_datasets_are_the_datasets_that_they_show(h5py, tmp_path):
+    da = pytest.importorskip("dask.array")
+    with h5py.File(tmp_path / "source.h5", "w") as file, h5py.File(tmp_path / "other.h5", "w") as elsewhere:
+
+        def virtual(source, name, where=file):
+            layout = h5py.VirtualLayout((20,), "i8")
+            layout[:] = source
+            return where.create_virtual_dataset(name, layout)
+
+        source, other = (file.create_dataset(name, data=VALUES) for name in ("source", "other"))
+        shown = virtual(h5py.VirtualSource(source), "shown")
+        file.flush()
+        far = virtual(h5py.VirtualSource("source.h5", "shown", (20,)), "far", elsewhere)
+        missing = virtual(h5py.VirtualSource("missing.h5", "source", (20,)), "missing")
+        elsewhere.flush()
+        for data in (shown, far, da.from_array(far, chunks=5)):
+            assert not is_written(data, source)
+        assert is_written(shown, other) and is_written(far, other)
+        assert not is_written(source, shown) and not is_written(shown, far)
+        gn.gather(missing, BACKWARDS, out=source)
+        assert file["source"][...].sum() == 0
