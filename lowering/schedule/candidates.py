@@ -12,18 +12,32 @@ from dataclasses import dataclass
 from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.modules.plugins import load_passes
-from .fields import change, value
 from .gather_heuristic import choose_schedule
 from .gradient_heuristic import choose_reduction_schedule, gradient_ways
 from .machine_model import GATHERED_BYTES, LINE_BYTES, VECTORS_BYTES, MachineModel
 from .prefetch_heuristic import FAR, prefetches_ahead
-from .schedule import Schedule
+from .schedule import Names, Schedule, Tiles
 from .shape import Loop, NestShape
-from .steps import OtherStep, Prefetch
-from .tiling import Tiles
+from .shared_kernels import without_checks
+from .steps import (
+    BoundInner,
+    CompactIndices,
+    FuseIntoOwners,
+    GatherLanes,
+    GroupIndices,
+    HoistIndices,
+    OtherStep,
+    OwnerComputes,
+    ParallelizeSort,
+    Prefetch,
+    SpecializeInner,
+    StreamStores,
+    Unroll,
+    VectorizeInner,
+    VectorizeLists,
+)
 
 ROW = ("inner", "unit")
-Names = tuple[str, ...]
 # Bytes of the pieces of long rows.
 PIECES_BYTES = (1024, 4096, 16384)
 # Tiles of a loop that is shared: iterations, and the bytes that they write.
@@ -89,34 +103,36 @@ def innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
 
 
 def with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
-    """Return a schedule with other loops; its other fields follow a loop to its tile, or back."""
-    changed = change(schedule, tiles=tiles, order=order, parallel=parallel)
+    """Return a schedule with other loops; its other steps follow a loop to its tile, or back."""
+    changed = schedule.with_loops(tiles=tiles, order=order, parallel=parallel)
     loops = loops_under(space, changed)
 
     def now(name: str) -> str:
         whole = LoopName(name).untiled
         return next((other for other in (name, whole.inner_tile, whole) if other in loops), name)
 
-    return change(
-        changed,
-        hoist=None
-        if value(schedule, "hoist") is None or "indices" not in dict(tiles)
-        else now(value(schedule, "hoist")),
-        unroll=None
-        if value(schedule, "unroll") is None
-        else (now(value(schedule, "unroll")[0]), value(schedule, "unroll")[1]),
-        prefetch=tuple(prefetch.replace(loop=now(prefetch.loop)) for prefetch in schedule.prefetches()),
+    staged, unrolled = schedule.get(HoistIndices), schedule.get(Unroll)
+    if "indices" not in dict(tiles):
+        changed, staged = changed.without(HoistIndices), None
+    return changed.put(
+        None if staged is None else HoistIndices(now(staged.before)),
+        None if unrolled is None else unrolled.replace(loop=now(unrolled.loop)),
+        *(prefetch.replace(loop=now(prefetch.loop)) for prefetch in schedule.prefetches()),
     )
 
 
 def without_owners(schedule: Schedule) -> Schedule:
     """Return a schedule without owners or sorted indices, and without what only these have."""
-    alone = change(schedule, owners=None, fuse_owned=False)
-    sorting = {"grouped": None, "sort_parts": None}
-    listing = {"compact": None, "list_lanes": None, "unroll": None, "prefetch": schedule.prefetches("rows")}
-    return (
-        alone if not (value(schedule, "compact") or value(schedule, "grouped")) else change(alone, **sorting, **listing)
-    )
+    alone = schedule.without(OwnerComputes, FuseIntoOwners)
+    if not (schedule.has(CompactIndices) or schedule.has(GroupIndices)):
+        return alone
+    kept = alone.without(GroupIndices, ParallelizeSort, CompactIndices, VectorizeLists, Unroll)
+    return kept.with_prefetches(schedule.prefetches("rows"))
+
+
+def with_prefetches(schedule: Schedule, *kinds: str) -> Schedule:
+    """Return a schedule with its prefetches of some kinds only."""
+    return schedule.with_prefetches(schedule.prefetches(*kinds))
 
 
 # Gives the microseconds that the nest takes under a schedule.
@@ -188,11 +204,9 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Other tiles of the nest that checks the indices; and that nest on one thread."""
     checks = [name for name, _ in schedule.tiles if LoopName(name).nest == "check"]
     for count in CHECKED_TILES if checks else ():
-        yield change(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
+        yield schedule.with_loops(tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
     if checks:
-        tiles = tuple(tile for tile in schedule.tiles if tile[0] not in checks)
-        parallel = tuple(name for name in schedule.parallel if LoopName(name).nest != "check")
-        yield change(schedule, tiles=tiles, parallel=parallel)
+        yield without_checks(schedule)
 
 
 def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -228,32 +242,32 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     size = innermost(space, schedule)[1]
     for lanes in (count // space.nest.width_bytes for count in VECTORS_BYTES):
         if 2 <= lanes <= size:
-            yield change(schedule, lanes=lanes)
+            yield schedule.put(VectorizeInner(lanes))
     if schedule.lanes is not None:
-        yield change(schedule, lanes=None, gather=False, stream=False)
+        yield schedule.without(VectorizeInner, GatherLanes, StreamStores)
 
 
 def gathered_lanes(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Lanes of elements with an index each by gather instructions, or by a load each."""
-    if value(schedule, "gather"):
-        yield change(schedule, gather=False)
+    if schedule.has(GatherLanes):
+        yield schedule.without(GatherLanes)
     elif schedule.lanes is not None and not space.nest.is_row and space.nest.width_bytes in GATHERED_BYTES:
-        yield change(schedule, gather=True)
+        yield schedule.put(GatherLanes())
 
 
 def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
     name, size = space.loops[-1] if space.loops else ("", 0)
     if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= space.machine.unrolled_row_bytes:
-        yield change(schedule, specialize=size * space.nest.width_bytes, row_range=None)
-    if schedule.row_bytes is not None or value(schedule, "row_range") is not None:
-        yield change(schedule, specialize=None, row_range=None)
+        yield schedule.without(BoundInner).put(SpecializeInner(size * space.nest.width_bytes))
+    if schedule.has(SpecializeInner) or schedule.has(BoundInner):
+        yield schedule.without(SpecializeInner, BoundInner)
 
 
 def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Indices staged before the loops that repeat them, or resolved where they are read."""
-    if value(schedule, "hoist") is not None:
-        yield change(schedule, hoist=None)
+    if schedule.has(HoistIndices):
+        yield schedule.without(HoistIndices)
     names, cut = [name for name, _ in space.loops], dict(schedule.tiles)
     sizes: dict[str, int] = dict(space.loops)
     count = 1 << max(sizes.get("indices", 0) - 1, 0).bit_length()
@@ -263,49 +277,49 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     tile = LoopName("indices").outer_tile
     if "indices" in cut:
         loops = loops_under(space, schedule)
-        yield change(schedule, hoist=loops[loops.index(tile) + 1])
+        yield schedule.put(HoistIndices(loops[loops.index(tile) + 1]))
     elif count <= MOST_STAGED and not schedule.order and "indices" not in (*schedule.parallel, names[0]):
         tiles = (*schedule.tiles, ("indices", count))
-        loops = loops_under(space, change(schedule, tiles=tiles))
+        loops = loops_under(space, schedule.with_loops(tiles=tiles))
         shared = [name for name in loops if name in schedule.parallel]
         order = (*shared, tile, *(name for name in loops if name not in (*shared, tile)))
-        yield change(with_loops(space, schedule, tiles, order, schedule.parallel), hoist=order[len(shared) + 1])
+        yield with_loops(space, schedule, tiles, order, schedule.parallel).put(HoistIndices(order[len(shared) + 1]))
 
 
 def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gather or bags: prefetches of rows or elements near and far ahead, or none."""
     for tried in () if space.is_gradient else prefetches_ahead(space.nest, space.machine, schedule):
-        yield change(schedule, prefetch=tried)
+        yield schedule.with_prefetches(tried)
     around = [name for name in loops_under(space, schedule) if name.role in ("outer", "batch")]
     if around and not space.is_gradient and space.row_bytes <= LINE_BYTES:
-        yield change(schedule, prefetch=(Prefetch("rows", around[-1], 1),))
+        yield schedule.put(Prefetch("rows", around[-1], 1))
     if schedule.prefetches("rows"):
-        yield change(schedule, prefetch=schedule.prefetches("slices", "tile"))
+        yield with_prefetches(schedule, "slices", "tile")
 
 
 def fissioned_prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """A loop of their own for the prefetches of a bag's rows into L2, with none into L1 or beside these; or none."""
     far = [each for each in schedule.prefetches() if each.locality == FAR and LoopName(each.loop).role == "bag"]
     if any(each.separate for each in far):
-        yield change(schedule, prefetch=tuple(each.replace(separate=None) for each in schedule.prefetches()))
+        yield schedule.put(*(each.replace(separate=None) for each in schedule.prefetches()))
     elif far:
         separate = far[0].replace(separate=far[0].loop)
         for others in dict.fromkeys([(), tuple(each for each in schedule.prefetches() if each is not far[0])]):
-            yield change(schedule, prefetch=(separate, *others))
+            yield schedule.put(separate, *others)
 
 
 def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Non-temporal stores of vectors, or cached ones."""
     if schedule.lanes is not None:
-        yield change(schedule, stream=not value(schedule, "stream"))
+        yield schedule.without(StreamStores) if schedule.has(StreamStores) else schedule.put(StreamStores())
 
 
 def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Several iterations of the innermost loop in one, or one."""
-    if value(schedule, "unroll") is not None:
-        yield change(schedule, unroll=None)
+    if schedule.has(Unroll):
+        yield schedule.without(Unroll)
     elif space.loops and not space.is_gradient and schedule.lanes is None:
-        yield change(schedule, unroll=(loops_under(space, schedule)[-1], UNROLLED))
+        yield schedule.put(Unroll(loops_under(space, schedule)[-1], UNROLLED))
 
 
 def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -330,39 +344,40 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     axes = [(size, name) for name, size in space.nest.table if name.role == "axis"]
     for count in sorted({space.threads, 2 * space.threads} - {1}):
         if axes and max(axes)[0] >= count:
-            owned = (max(axes)[1], count)
-            yield change(with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
-            if value(schedule, "compact") is not None:
-                yield change(schedule, owners=owned)
+            owned = OwnerComputes(count, max(axes)[1])
+            yield with_loops(space, alone, tiles, (), ("owners", *shared)).put(owned)
+            if schedule.has(CompactIndices):
+                yield schedule.put(owned)
 
 
 def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of sorted indices: the sort by one thread, or in as many parts as there are threads."""
-    if value(schedule, "grouped"):
-        counts = {None, space.threads if space.threads > 1 else None} - {value(schedule, "sort_parts")}
-        yield from (change(schedule, sort_parts=count) for count in counts)
+    if schedule.has(GroupIndices):
+        alone = schedule.without(ParallelizeSort)
+        shared = alone.put(ParallelizeSort(space.threads)) if space.threads > 1 else alone
+        yield from (other for other in (alone, shared) if other != schedule)
 
 
 def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of owners that list their indices: without lists, and in vectors or not."""
-    if not value(schedule, "compact"):
+    if not schedule.has(CompactIndices):
         return
-    if value(schedule, "list_lanes") is not None:
-        yield change(schedule, list_lanes=None)
-        yield change(schedule, unroll=None, prefetch=schedule.prefetches("rows", "slices"))
+    if schedule.has(VectorizeLists):
+        yield schedule.without(VectorizeLists)
+        yield with_prefetches(schedule.without(Unroll), "rows", "slices")
     for count in LISTED_TILES:
-        yield change(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
+        yield schedule.with_loops(tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
 
 
 def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of rows: those to add prefetched, or farther ahead, or not."""
     others = schedule.prefetches("rows", "tile")
     if slices := schedule.prefetches("slices"):
-        yield change(schedule, prefetch=others)
-        yield change(schedule, prefetch=(*others, slices[0].replace(ahead=2 * slices[0].ahead)))
+        yield schedule.with_prefetches(others)
+        yield schedule.put(*others, slices[0].replace(ahead=2 * slices[0].ahead))
     elif _has_plain_rows(space):
-        loop = "bag" if value(schedule, "grouped") else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
-        yield change(schedule, prefetch=(*others, _slices(space, loop)))
+        loop = "bag" if schedule.has(GroupIndices) else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
+        yield schedule.put(*others, _slices(space, loop))
 
 
 def _has_plain_rows(space: Space) -> bool:

@@ -1,16 +1,13 @@
 """The choice of a schedule: what the rules propose, or a variation of it that takes clearly less predicted time.
 
-A variation is the fields in which a schedule differs, so that many can be predicted before one is made. The terms of a
-prediction are sums over fields, so the choice takes one field after the other. Plain Python.
+The terms of a prediction are sums over steps, so the choice takes one kind of step after the other. Plain Python.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .fields import change, value
 from .gather_heuristic import least_streamed_bytes
 from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
 from .machine_model import GATHERED_BYTES, VECTORS_BYTES, MachineModel
@@ -18,13 +15,11 @@ from .predict import Model
 from .prefetch_heuristic import prefetches_ahead
 from .schedule import Choice, Schedule
 from .shape import NestShape
-from .steps import Prefetch
+from .steps import FuseIntoOwners, GatherLanes, GroupIndices, HoistIndices, Prefetch, Step, StreamStores, VectorizeInner
 
-# The fields of a schedule with their values, by name.
-Variation = dict[str, Any]
-
-Describe = Callable[[Schedule, Variation], str]
-Options = Callable[[NestShape, MachineModel, Schedule], list[Variation]]
+Describe = Callable[[Schedule], str]
+# Gives, for what the rules propose and a schedule, others that differ from the schedule in some steps.
+Options = Callable[[NestShape, MachineModel, Schedule, Schedule], list[Schedule]]
 
 
 def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
@@ -34,31 +29,26 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     prediction for others is clearly less. Lanes are gathered where loads may be far slower: the values of the indices
     are not known.
     """
-    rules = proposed.schedule
-    model, changes, reasons = Model(nest, machine), Variation(), list[str]()
-    least_us = model.predict(rules).time_us
-    for field, describe, options, gain in _STEPS:
-        others = options(nest, machine, rules)
-        times = [
-            # where memory is the limit, many take as long but for how the terms round: the first of them counts
-            (round(model.predict(rules, {**changes, **other}).time_us, 3), place)
-            for place, other in enumerate(others)
-        ]
+    rules = found = proposed.schedule
+    model, reasons = Model(nest, machine), list[str]()
+    least_us = model.predict(found).time_us
+    for kind, describe, options, gain in _STEPS:
+        others = options(nest, machine, rules, found)
+        # where memory is the limit, many take as long but for how the terms round: the first of them counts
+        times = [(round(model.predict(other).time_us, 3), place) for place, other in enumerate(others)]
         time_us, place = min(times, default=(math.inf, 0))
-        drops = field == "prefetch" and bool(others) and not others[place]["prefetch"]
+        drops = kind is Prefetch and bool(others) and not others[place].has(Prefetch)
         if time_us * (fixed.LEAST_GAIN_OF_NO_PREFETCH if drops else gain) <= least_us:
-            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(rules, {})}"
-            reasons.append(f"but {describe(rules, others[place])}: {told}")
-            changes.update(others[place])
-            least_us = time_us
+            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(found)}"
+            reasons.append(f"but {describe(others[place])}: {told}")
+            found, least_us = others[place], time_us
             continue
-        has = bool(value(rules, field))
-        unlike = [each for each in times if bool(others[each[1]].get(field)) != has]
+        unlike = [each for each in times if others[each[1]].has(kind) != found.has(kind)]
         time_us, place = min(unlike, default=(0.0, 0))
         if time_us >= fixed.LEAST_GAIN_OF_STORES * least_us:
-            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
-            reasons.append(f"{describe(rules, {})}: {told}")
-    found, why = _gathered(nest, machine, model, change(rules, **changes) if changes else rules)
+            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(others[place])}"
+            reasons.append(f"{describe(found)}: {told}")
+    found, why = _gathered(nest, machine, model, found)
     return Choice(found, (*proposed.reasons, *reasons, *why))
 
 
@@ -75,11 +65,11 @@ def _gathered(
     is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetches()]
     is_ahead |= not loaded.prefetches() and nest.span_bytes > machine.l2_bytes
     is_loaded = (
-        loaded.lanes is not None and not nest.is_row and not value(loaded, "gather") and loaded.row_bytes is None
+        loaded.lanes is not None and not nest.is_row and not loaded.has(GatherLanes) and loaded.row_bytes is None
     )
     if not (is_loaded and is_ahead and has_one_axis and nest.width_bytes in GATHERED_BYTES):
         return loaded, ()
-    gathered = change(loaded, gather=True)
+    gathered = loaded.put(GatherLanes())
     at_random, ascending = (
         model.predict(gathered, ascending=order).time_us / model.predict(loaded, ascending=order).time_us
         for order in (False, True)
@@ -91,69 +81,62 @@ def _gathered(
     return gathered, (f"but lanes are loaded by gather instructions: predicted to take {orders}",)
 
 
-def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
-    return [
-        {"prefetch": tried} for tried in ((), *prefetches_ahead(nest, machine, rules)) if tried != rules.prefetches()
-    ]
+def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
+    tried = ((), *prefetches_ahead(nest, machine, rules))
+    return [found.with_prefetches(each) for each in tried if each != rules.prefetches()]
 
 
-def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
     """Return the vectors and stores to choose from: no fewer whole vectors in a run than those of the rules leave."""
     name, size = nest.innermost
     is_row, run_bytes = nest.is_row, nest.width_bytes * size
     is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
     is_known = not is_row and rules.row_bytes is not None
-    is_fixed = is_fixed or is_known or (not is_row and bool(rules.prefetches()))  # so many vectors ahead
-    found: list[Variation] = []
+    is_fixed = is_fixed or is_known or (not is_row and rules.has(Prefetch))  # so many vectors ahead
+    others: list[Schedule] = []
     for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
         if lanes is None or (lanes != rules.lanes and size % lanes):
             continue
         overlaps = rules.row_bytes is not None and size % lanes != 0
         can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
         can_stream &= nest.out_bytes >= machine.l3_room_bytes  # who reads a smaller result finds it there
-        streams = (False, True) if can_stream else (False,)
-        found += [
-            {"lanes": lanes, "stream": stream}
-            for stream in streams
-            if lanes != rules.lanes or stream != value(rules, "stream")
-        ]
-    return found
+        cached = found.without(StreamStores).put(VectorizeInner(lanes))
+        others += [cached, cached.put(StreamStores())] if can_stream else [cached]
+    return [other for other in others if other != found]
 
 
-def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+def _staging(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
     """Return staged indices, or none."""
     name, _ = nest.innermost
-    if value(rules, "hoist") is not None:
-        return [{"hoist": None}]
+    if rules.has(HoistIndices):
+        return [found.without(HoistIndices)]
     can_stage = not nest.is_row and name in dict(rules.tiles) and name in nest.looked_up
-    return [{"hoist": name.inner_tile}] if can_stage else []
+    return [found.put(HoistIndices(name.inner_tile))] if can_stage else []
 
 
-def _told_prefetch(rules: Schedule, changes: Variation) -> str:
-    prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetches())
-    distances = " and ".join(str(prefetch.ahead) for prefetch in prefetches)
+def _tell_prefetches(schedule: Schedule) -> str:
+    distances = " and ".join(str(prefetch.ahead) for prefetch in schedule.prefetches())
     return f"prefetches {distances} steps ahead" if distances else "no prefetch"
 
 
-def _told_stores(rules: Schedule, changes: Variation) -> str:
-    how = "non-temporal" if changes.get("stream", value(rules, "stream")) else "cached"
-    lanes = changes.get("lanes", rules.lanes) or 1
+def _tell_stores(schedule: Schedule) -> str:
+    how, lanes = "non-temporal" if schedule.has(StreamStores) else "cached", schedule.lanes or 1
     return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"
 
 
-def _told_hoist(rules: Schedule, changes: Variation) -> str:
-    return "staged indices" if changes.get("hoist", value(rules, "hoist")) else "indices resolved where they are used"
+def _tell_staging(schedule: Schedule) -> str:
+    return "staged indices" if schedule.has(HoistIndices) else "indices resolved where they are used"
 
 
 def _time(time_us: float) -> str:
     return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
 
-# The field that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
-_STEPS: tuple[tuple[str, Describe, Options, float], ...] = (
-    ("prefetch", _told_prefetch, _ahead, fixed.LEAST_PREDICTED_GAIN),
-    ("stream", _told_stores, _bodies, fixed.LEAST_GAIN_OF_STORES),
-    ("hoist", _told_hoist, _staging, fixed.LEAST_PREDICTED_GAIN),
+# The step that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
+_STEPS: tuple[tuple[type[Step], Describe, Options, float], ...] = (
+    (Prefetch, _tell_prefetches, _ahead, fixed.LEAST_PREDICTED_GAIN),
+    (StreamStores, _tell_stores, _bodies, fixed.LEAST_GAIN_OF_STORES),
+    (HoistIndices, _tell_staging, _staging, fixed.LEAST_PREDICTED_GAIN),
 )
 
 
@@ -195,7 +178,7 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
     name, size = nest.innermost
     if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
         return proposed
-    model, streamed = Model(nest, machine), change(cached, stream=True)
+    model, streamed = Model(nest, machine), cached.put(StreamStores())
     cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
     is_separate = any(each.separate for each in cached.prefetches())
     least = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
@@ -207,7 +190,7 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
 
 def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
     """Yield a schedule with other stores, or without prefetches, and what it has then."""
-    if not (value(schedule, "grouped") or value(schedule, "fuse_owned")) and clears_in_vectors(nest):
-        yield change(schedule, stream=True), "zeros are written with non-temporal stores"
+    if not (schedule.has(GroupIndices) or schedule.has(FuseIntoOwners)) and clears_in_vectors(nest):
+        yield schedule.put(StreamStores()), "zeros are written with non-temporal stores"
     if schedule.prefetches("rows"):
-        yield change(schedule, prefetch=schedule.prefetches("slices", "tile")), "rows are not prefetched"
+        yield schedule.with_prefetches(schedule.prefetches("slices", "tile")), "rows are not prefetched"

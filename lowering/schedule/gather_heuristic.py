@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .fields import make
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
-from .schedule import Choice, Schedule
+from .schedule import Choice, Schedule, Tiles
 from .shape import Loop, NestShape, trips
-from .steps import Prefetch
+from .steps import GatherLanes, HoistIndices, Prefetch, SpecializeInner, StreamStores, VectorizeInner
 from .thresholds import TILE_SIZES
-from .tiling import Tiles, checked_rows, tile_checks, tile_innermost
+from .tiling import checked_rows, tile_checks, tile_innermost
 
 
 def choose_schedule(nest: NestShape, machine: MachineModel) -> Choice:
@@ -51,16 +50,14 @@ class _Choosing:
             prefetches, lanes = self._swept(prefetches, lanes)
         gather = lanes is not None and self._gathers(hoist, prefetches)
         prefetches = beside_gathers(nest, self.machine, prefetches) if gather and hoist is None else prefetches
-        schedule = make(
-            (*tiles, *check_tiles),
-            order,
-            (*parallel, *check_parallel),
-            specialize=specialize,
-            hoist=hoist,
-            lanes=lanes,
-            gather=gather,
-            prefetch=prefetches,
-            stream=lanes is not None and self._streams(lanes),
+        loops = Schedule().with_loops(tiles=(*tiles, *check_tiles), order=order, parallel=(*parallel, *check_parallel))
+        schedule = loops.put(
+            None if specialize is None else SpecializeInner(specialize),
+            None if hoist is None else HoistIndices(hoist),
+            None if lanes is None else VectorizeInner(lanes),
+            GatherLanes() if gather else None,
+            *prefetches,
+            StreamStores() if lanes is not None and self._streams(lanes) else None,
         )
         return Choice(schedule, tuple(self.reasons))
 

@@ -4,12 +4,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
-from .fields import change, make
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
-from .schedule import Choice, Schedule
+from .schedule import Choice, Schedule, Tiles
 from .shape import Loop, NestShape, trips
-from .steps import Prefetch
+from .steps import (
+    CompactIndices,
+    FuseIntoOwners,
+    GroupIndices,
+    OwnerComputes,
+    ParallelizeSort,
+    Prefetch,
+    SpecializeInner,
+    StreamStores,
+    Unroll,
+    VectorizeInner,
+    VectorizeLists,
+)
 from .thresholds import (
     GROUPED_PIECE_BYTES,
     LEAST_INTERLEAVED_TIMES,
@@ -61,8 +72,7 @@ def _with_rows(nest: NestShape, machine: MachineModel, way: Choice, rows: Schedu
         lines = 1 + -(-part_bytes // LINE_BYTES)
         prefetch = (Prefetch("rows", counted[-1], distance, lines, NEAR),)
         reasons = (*reasons, f"the table exceeds L2: rows are prefetched {distance} indices ahead")
-    prefetch = (*prefetch, *schedule.prefetches())
-    return Choice(change(schedule, specialize=rows.row_bytes, lanes=rows.lanes, prefetch=prefetch), reasons)
+    return Choice(schedule.put(*rows, *prefetch, *schedule.prefetches()), reasons)
 
 
 def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
@@ -100,16 +110,14 @@ def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) ->
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
         slices = slices.replace(ahead=max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1))
     parts = _sort_parts(places, positions, machine.threads)
-    schedule = make(
-        tiles,
-        order,
-        (axis.outer_tile, *parallel),
-        specialize=row_bytes,
-        grouped=indices,
-        sort_parts=parts,
-        lanes=machine.wide_vector_bytes // nest.width_bytes,
-        prefetch=(slices,),
-        stream=True,
+    loops = Schedule().with_loops(tiles=tiles, order=order, parallel=(axis.outer_tile, *parallel))
+    schedule = loops.put(
+        SpecializeInner(row_bytes),
+        GroupIndices(indices),
+        None if parts is None else ParallelizeSort(parts),
+        VectorizeInner(machine.wide_vector_bytes // nest.width_bytes),
+        slices,
+        StreamStores(),
     )
     why = "indices are sorted by position: threads add up the rows of positions, and write each row once"
     sharing = () if parts is None else (f"the indices are sorted in {parts} parts by as many threads",)
@@ -133,9 +141,9 @@ def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule()
     if row_bytes > machine.unrolled_row_bytes:
-        return make(lanes=machine.wide_vector_bytes // nest.width_bytes)
+        return Schedule([VectorizeInner(machine.wide_vector_bytes // nest.width_bytes)])
     vector_bytes = min(machine.vector_bytes, 1 << row_bytes.bit_length() - 1)
-    return make(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
+    return Schedule([SpecializeInner(row_bytes), VectorizeInner(vector_bytes // nest.width_bytes)])
 
 
 def clears_in_vectors(nest: NestShape) -> bool:
@@ -153,9 +161,9 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     counted = [name for name, _ in adding if name.role == "indices"]
     inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
-    alone = [Choice(make(beside.tiles, (), beside.parallel), ("one thread adds",))]
+    alone = [Choice(beside, ("one thread adds",))]
     if counted and rows.row_bytes is not None:
-        sliced = change(alone[0].schedule, prefetch=(_slices(counted[-1], row_bytes, machine),))
+        sliced = beside.put(_slices(counted[-1], row_bytes, machine))
         # Leaving these prefetches out is never taken for plainer where grad comes from memory: 51 MB of rows of 256 B,
         # predicted to take 1.09 times as long without by a calibrated Zen 4, took 1.9 times as long.
         at = 0 if machine.exceeds_last_level_cache(nest.out_bytes) else 1
@@ -165,7 +173,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
         return
     free = [loop for loop in adding if loop[0].role in ("batch", "outer")]
     if trips(free) >= threads:
-        schedule = make(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
+        schedule = beside.with_loops(parallel=(*(name for name, _ in free), *beside.parallel))
         yield Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
         return
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
@@ -181,7 +189,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
     if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:
         return
-    schedule = make(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
+    schedule = beside.with_loops(parallel=("owners", *beside.parallel)).put(OwnerComputes(threads, axis))
     yield Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
     if len(counted) == 1 and rows.lanes is not None and rows.row_bytes is None:
         yield _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
@@ -206,14 +214,12 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
     )
     owners = -(-max(wanted, 1) // machine.threads) * machine.threads
     tiles, parallel = tile_checks(nest.checked, machine)
-    schedule = make(
-        (*tiles, (loop, machine.staged_indices)),
-        (),
-        ("owners", *parallel),
-        (axis, owners),
-        fuse_owned=True,
-        compact=loop.inner_tile,
-        prefetch=(_slices(loop.inner_tile, row_bytes, machine),),
+    loops = Schedule().with_loops(tiles=(*tiles, (loop, machine.staged_indices)), parallel=("owners", *parallel))
+    schedule = loops.put(
+        OwnerComputes(owners, axis),
+        FuseIntoOwners(),
+        CompactIndices(loop.inner_tile),
+        _slices(loop.inner_tile, row_bytes, machine),
     )
     return Choice(schedule, (f"owner-computes: {owners} owners list the indices of their own parts of {axis}",))
 
@@ -242,16 +248,14 @@ def _share_elements(nest: NestShape, machine: MachineModel, axis: LoopName, loop
     """
     owners = 1 << machine.threads.bit_length() - 1
     tiles, parallel = tile_checks(nest.checked, machine)
-    schedule = make(
-        (*tiles, (loop, LISTED_TILE)),
-        (),
-        ("owners", *parallel),
-        (axis, owners),
-        fuse_owned=True,
-        compact=loop.inner_tile,
-        list_lanes=min(machine.wide_vector_bytes // 8, LISTED_LANES),  # positions have 8 bytes
-        unroll=(loop.inner_tile, LISTED_LANES),
-        prefetch=(Prefetch("tile", loop.inner_tile, owners, locality=FAR),),
+    loops = Schedule().with_loops(tiles=(*tiles, (loop, LISTED_TILE)), parallel=("owners", *parallel))
+    schedule = loops.put(
+        OwnerComputes(owners, axis),
+        FuseIntoOwners(),
+        CompactIndices(loop.inner_tile),
+        VectorizeLists(min(machine.wide_vector_bytes // 8, LISTED_LANES)),  # positions have 8 bytes
+        Unroll(loop.inner_tile, LISTED_LANES),
+        Prefetch("tile", loop.inner_tile, owners, locality=FAR),
     )
     why = f"owner-computes: {owners} owners list the elements of their own parts of {axis}"
     return Choice(schedule, (why,))
@@ -260,7 +264,8 @@ def _share_elements(nest: NestShape, machine: MachineModel, axis: LoopName, loop
 def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int, width_bytes: int) -> Choice:
     others = [label for label, _ in adding if label != name]
     order = (name.outer_tile, *others, name.inner_tile)
-    schedule = make((*beside.tiles, (name, size)), order, (name.outer_tile, *beside.parallel))
+    tiles, parallel = (*beside.tiles, (name, size)), (name.outer_tile, *beside.parallel)
+    schedule = beside.with_loops(tiles=tiles, order=order, parallel=parallel)
     return Choice(schedule, (f"rows parallel, in tiles of {size * width_bytes} B",))
 
 
@@ -274,7 +279,7 @@ def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
         loops = [(name.beside(other), size) for name, size in outside]
         more_tiles, more_parallel = tile_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
-    return make(tiles, parallel=parallel)
+    return Schedule().with_loops(tiles=tiles, parallel=parallel)
 
 
 def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
@@ -292,13 +297,13 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
         unit = nest.width_bytes * trips([loop for loop in adding if loop[0].role != "indices"])
         tiles, parallel = tile_innermost(bags, unit, machine.min_shared_bytes, machine.tile_bytes)
         check_tiles, check_parallel = tile_checks(nest.checked, machine)
-        schedule = change(schedule, tiles=(*check_tiles, *tiles, *pieces), parallel=(*parallel, *check_parallel))
+        schedule = schedule.with_loops(tiles=(*check_tiles, *tiles, *pieces), parallel=(*parallel, *check_parallel))
         reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.row_bytes is not None and loop
     prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
-    return Choice(change(schedule, prefetch=prefetches), (*reasons, *why))
+    return Choice(schedule.put(*prefetches), (*reasons, *why))
 
 
 def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> bool:
@@ -312,7 +317,7 @@ def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> boo
 
 
 def _prefetches(
-    nest: NestShape, machine: MachineModel, loop: LoopName, pieces: tuple[tuple[str, int], ...]
+    nest: NestShape, machine: MachineModel, loop: LoopName, pieces: Tiles
 ) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
     """Return the prefetches of the rows of a bag, and why.
 
@@ -345,7 +350,7 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule(), ("rows are short or strided: elements are added one by one",)
     vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
-    schedule = make(specialize=nest.run_bytes, lanes=vector_bytes // width_bytes)
+    schedule = Schedule([SpecializeInner(nest.run_bytes), VectorizeInner(vector_bytes // width_bytes)])
     why = "their size is part of the code"
     if row_bytes <= MOST_SUMMED_BYTES:
         return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
@@ -355,6 +360,6 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     if has_pieces and any(name.role == "bag" for name, _ in nest.loops):
         inner = nest.innermost[0]
         tiles, order = ((inner, piece_bytes // width_bytes),), (inner.outer_tile, "bag", inner.inner_tile)
-        schedule = change(schedule, tiles=tiles, order=order, lanes=even_bytes // width_bytes)
+        schedule = schedule.with_loops(tiles=tiles, order=order).put(VectorizeInner(even_bytes // width_bytes))
         return schedule, (f"rows are summed in registers in pieces of {piece_bytes} B: {why}",)
-    return change(schedule, specialize=None), ("sums of long rows stay in the first cache",)
+    return schedule.without(SpecializeInner), ("sums of long rows stay in the first cache",)

@@ -20,19 +20,34 @@ from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .fields import values
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
 from .schedule import Schedule
 from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
+from .steps import (
+    BoundInner,
+    CompactIndices,
+    FuseIntoOwners,
+    GatherLanes,
+    GroupIndices,
+    HoistIndices,
+    InterchangeLoops,
+    OwnerComputes,
+    ParallelizeLoops,
+    ParallelizeSort,
+    Prefetch,
+    SpecializeInner,
+    Step,
+    StreamStores,
+    TileLoops,
+    VectorizeLists,
+)
 from .tiling import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 
 # No call takes less: a nanosecond.
 MIN_TIME_US = 1e-3
-NO_CHANGES: Mapping[str, Any] = {}
-# What `values` of a schedule gives: the values of its steps by short names.
-Fields = Mapping[str, Any]
-LOOP_FIELDS = ("tiles", "order", "parallel", "owners", "grouped")
+# The steps that decide which loops there are, and how threads share them.
+LOOP_STEPS: tuple[type[Step], ...] = (TileLoops, InterchangeLoops, ParallelizeLoops, OwnerComputes, GroupIndices)
 L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
 Parts = tuple[float, float, float, float]
@@ -196,26 +211,21 @@ class Model:
         span = nest.span_bytes if has_axis and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
         self._memory: dict[Any, Any] = {}
-        # The schedule that was predicted last, its values, and its loops with how threads share them.
-        self._schedule: Schedule | None = None
-        self._values: Fields = {}
+        # The steps of loops that were predicted last, the loops, and how threads share them.
+        self._loop_steps: list[Step | None] = []
         self._shared: tuple[dict[str, ScheduledLoop], Team]
 
-    def predict(self, schedule: Schedule, changes: Mapping[str, Any] = NO_CHANGES, *, ascending: bool = False) -> Terms:
-        """Return the terms of a schedule, or of one that differs from it in some fields.
+    def predict(self, schedule: Schedule, *, ascending: bool = False) -> Terms:
+        """Return the terms of a schedule.
 
         Indices are uniformly random, or else ascending: then a line that is read again is still in L1.
         """
         machine = self._machine
-        if schedule is not self._schedule:
-            self._schedule, self._values = schedule, values(schedule)
-            self._shared = self._share(self._values)
-        given = {**self._values, **changes} if changes else self._values
-        loops, team = self._shared if changes.keys().isdisjoint(LOOP_FIELDS) else self._share(given)
+        loops, team = self._share(schedule)
         if self._adds:
-            work = self._sum(schedule, given, team)
+            work = self._sum(schedule, team)
         else:
-            work = self._copy(given, team, self._data(given, loops, team, ascending))
+            work = self._copy(schedule, team, self._data(schedule, loops, team, ascending))
         instructions, each = self._uop_ns * work.uops, 1 / team.threads
         check_ns = work.check_ns / (machine.threads if "check" in team.beside else 1)
         stores = work.stores_ns / (machine.threads if work.clears and "clear" in team.beside else 1)
@@ -247,30 +257,31 @@ class Model:
         )
         return Terms(*(1e-3 * term for term in terms))
 
-    def _copy(self, given: Fields, team: Team, data: Data) -> Work:
+    def _copy(self, schedule: Schedule, team: Team, data: Data) -> Work:
         """Return the work of a gather, or of bags."""
-        stream, traffic = given["stream"], data.traffic
+        traffic = data.traffic
         read = data.line_bytes + traffic.read_bytes
         if self._sums:
-            uops, starts_ns = self._bag_uops(given, data), 0.0
+            uops, starts_ns = self._bag_uops(schedule, data), 0.0
         else:
-            is_staged, lanes = given["hoist"] is not None, given["lanes"]
+            is_staged, lanes = schedule.has(HoistIndices), schedule.lanes
+            is_known = schedule.has(SpecializeInner) or schedule.has(BoundInner)
             uops = data.prefetch_uops + self._resolve_uops * (self._nest.indices if is_staged else self._places)
-            uops += self._copy_uops(lanes, stream, given["specialize"] or given["row_range"])
-            if lanes is not None and given["gather"]:
+            uops += self._copy_uops(lanes, schedule.has(StreamStores), is_known)
+            if lanes is not None and schedule.has(GatherLanes):
                 uops += self._gathered_uops(lanes)
             # Nothing was prefetched for the start of a tile.
             missed = self._machine.memory_ns * traffic.passing[MEMORY]
-            starts_ns = team.tasks * missed if given["prefetch"] else 0.0
+            starts_ns = team.tasks * missed if schedule.has(Prefetch) else 0.0
         check_ns = self._check_ns(self._staged)
         return Work(
             *(data.lines_ns, traffic.stores_ns, traffic.indices_ns, check_ns, uops, read, traffic.written_bytes),
             starts_ns=starts_ns,
         )
 
-    def _sum(self, schedule: Schedule, given: Fields, team: Team) -> Work:
+    def _sum(self, schedule: Schedule, team: Team) -> Work:
         """Return the work of a gradient: of the check, of the sort, of the zeros and of the additions."""
-        nest, machine, grouped = self._nest, self._machine, given["grouped"] is not None
+        nest, machine, grouped = self._nest, self._machine, schedule.has(GroupIndices)
         own_bytes = max(nest.table_bytes * team.row_share / team.owners, 1)
         beside = max((1 + self._beside) * team.row_share - 1, 0.0)
         traffic = self._traffic(False, team.threads, own_bytes, beside)
@@ -278,30 +289,31 @@ class Model:
         counts, bits = isinstance(check, CountedCheck), check.bits if isinstance(check, StagedCheck) else None
         passes = 1 if grouped else team.passes
         index_bytes = bits * nest.indices // 8 if bits else self._index_bytes
-        grad_ns, grad_bytes = self._grad(given, team, traffic)
+        grad_ns, grad_bytes = self._grad(schedule, team, traffic)
         indices_ns = passes * indices_read(machine, (index_bytes, traffic.passing))[0] + grad_ns
-        lines_ns, line_bytes = (0.0, 0.0) if grouped else self._added_lines(given, team, traffic)
-        zeros_ns, fetched, cleared = self._zeros(given, traffic, copied=counts)
-        clears = not (given["fuse_owned"] or grouped)
+        lines_ns, line_bytes = (0.0, 0.0) if grouped else self._added_lines(schedule, team, traffic)
+        zeros_ns, fetched, cleared = self._zeros(schedule, traffic, copied=counts)
+        clears = not (schedule.has(FuseIntoOwners) or grouped)
         return Work(
             *(lines_ns, zeros_ns, indices_ns, 0.0 if counts else self._check_ns(bits)),
-            uops=self._sum_uops(given, team, passes, 1 if bits else self._resolve_uops),
+            uops=self._sum_uops(schedule, team, passes, 1 if bits else self._resolve_uops),
             read_bytes=line_bytes + grad_bytes + (0 if clears else fetched),
             written_bytes=line_bytes + (0 if clears else cleared),
             clears=clears,
             cleared_bytes=(fetched, cleared),
             chain_ns=0.0 if grouped else self._places / self._positions * fixed.ADDED_AGAIN_UOPS * self._uop_ns,
-            alone_ns=self._sort_ns(given) if grouped else 0.0,
+            alone_ns=self._sort_ns(schedule) if grouped else 0.0,
         )
 
     # how the work is shared
 
-    def _share(self, given: Fields) -> tuple[dict[str, ScheduledLoop], Team]:
+    def _share(self, schedule: Schedule) -> tuple[dict[str, ScheduledLoop], Team]:
         """Return the loops under a schedule by name, and how threads share them."""
-        fields = (given[name] for name in LOOP_FIELDS[:-1])
-        found = scheduled_loops(self._nest, *fields, is_grouped=given["grouped"] is not None)
-        loops = {str(loop.name): loop for loop in found}
-        return loops, self._team(loops, given["parallel"])
+        steps = [schedule.get(kind) for kind in LOOP_STEPS]
+        if steps != self._loop_steps:
+            loops = {str(loop.name): loop for loop in scheduled_loops(self._nest, schedule)}
+            self._loop_steps, self._shared = steps, (loops, self._team(loops, schedule.parallel))
+        return self._shared
 
     def _team(self, loops: Mapping[str, ScheduledLoop], parallel: tuple[str, ...]) -> Team:
         """Return how the parallel loops are shared."""
@@ -376,10 +388,10 @@ class Model:
         split_ns = 2 * size / max(run_bytes, 1) * machine.line_ns[MEMORY] if is_split else 0.0
         return copy_ns(machine, size, IN_MEMORY) + split_ns, float(size)
 
-    def _data(self, given: Fields, loops: Mapping[str, ScheduledLoop], team: Team, ascending: bool) -> Data:
+    def _data(self, schedule: Schedule, loops: Mapping[str, ScheduledLoop], team: Team, ascending: bool) -> Data:
         """Return what the lines of data cost that a gather or bags read."""
         nest, machine = self._nest, self._machine
-        prefetches, stream, beside = given["prefetch"], given["stream"], self._beside
+        prefetches, stream, beside = schedule.prefetches(), schedule.has(StreamStores), self._beside
         pieces = 1
         if self._sums:
             rows = (loop for loop in loops.values() if loop.name.is_outer_tile and loop.name.untiled in self._row)
@@ -409,11 +421,11 @@ class Model:
             each_ns = max(each_ns, 2 * traffic.line_bytes / machine.copy_bytes_per_ns[-1])
         first_ns = self._first_reads * pieces * each_ns
         again_ns = (self._places - self._first_reads) * piece_ns(traffic.again, late, ahead)
-        far, is_gathered = traffic.table[MEMORY], given["lanes"] is not None and given["gather"]
+        far, is_gathered = traffic.table[MEMORY], schedule.lanes is not None and schedule.has(GatherLanes)
         if stream and index_uops and not nest.is_row:  # prefetched elements
             first_ns *= 1 + (machine.streamed_times - 1) * far
         times = 1 - (1 - fixed.GATHERED) * (1 - far) if is_gathered and not prefetches else 1.0
-        uops = index_uops + step_uops / (1 if nest.is_row else given["lanes"] or 1)
+        uops = index_uops + step_uops / (1 if nest.is_row else schedule.lanes or 1)
         if not ascending:
             return Data(traffic, times * (first_ns + again_ns), line_bytes, uops, pieces)
         once = self._distinct / max(self._first_reads, 1)
@@ -423,20 +435,16 @@ class Model:
             first_ns, line_bytes = first_ns + strayed * machine.line_ns[MEMORY], line_bytes + strayed * LINE_BYTES
         return Data(traffic, times * first_ns, line_bytes, uops, pieces)
 
-    def _added_lines(self, given: Fields, team: Team, traffic: Traffic) -> tuple[float, float]:
+    def _added_lines(self, schedule: Schedule, team: Team, traffic: Traffic) -> tuple[float, float]:
         """Return the nanoseconds of the lines that are added to, and their bytes of memory."""
-        rows = [each for each in given["prefetch"] if each.what == "rows"]
-        late = (
-            {NEAR: 0.0}
-            if any(each.what == "tile" for each in given["prefetch"])
-            else {each.locality: 0.0 for each in rows}
-        )
+        rows = schedule.prefetches("rows")
+        late = {NEAR: 0.0} if schedule.prefetches("tile") else {each.locality: 0.0 for each in rows}
         each_ns = piece_ns(traffic.first, late, max([8, *(each.ahead for each in rows)]))
         each_ns += traffic.line_bytes / self._machine.copy_bytes_per_ns[-1]  # it is written back
         line_bytes = self._places * traffic.table[MEMORY] * (1 + self._beside) * LINE_BYTES
         return self._places / team.row_share * each_ns, line_bytes
 
-    def _grad(self, given: Fields, team: Team, traffic: Traffic) -> tuple[float, float]:
+    def _grad(self, schedule: Schedule, team: Team, traffic: Traffic) -> tuple[float, float]:
         """Return the nanoseconds of grad, read from end to end or a row at a time, and its bytes of memory.
 
         Where a thread reads some rows, or a part of each, the processor fetches lines between them, too.
@@ -445,12 +453,13 @@ class Model:
         out_bytes, row_lines = max(nest.out_bytes, 1), 1 + self._beside
         moved_bytes = passing[MEMORY] * (self._index_bytes + nest.out_bytes)
         beside_ns = copy_ns(machine, nest.out_bytes, passing)  # stores that take as long
-        alone = 2.0 - min(nest.table_bytes / out_bytes, 1.0) if given["grouped"] and given["stream"] else 2.0
-        whole_ns, slices = alone * beside_ns, [each for each in given["prefetch"] if each.what == "slices"]
+        is_grouped = schedule.has(GroupIndices)
+        alone = 2.0 - min(nest.table_bytes / out_bytes, 1.0) if is_grouped and schedule.has(StreamStores) else 2.0
+        whole_ns, slices = alone * beside_ns, schedule.prefetches("slices")
         if not slices:  # half of the misses of L2 are under way
             latency_ns = passing[MEMORY] * machine.memory_ns * nest.out_bytes / LINE_BYTES
             whole_ns = max(whole_ns, 2 * latency_ns / machine.l2_misses)
-        if given["grouped"]:
+        if is_grouped:
             lines = line_times(machine, passing, out_bytes, self._beside, is_row=True)
             late, ahead = ({slices[0].locality: 0.0}, slices[0].ahead) if slices else ({}, 1)
             row_ns = piece_ns(lines, late, ahead) + (alone - 1) * row_lines * lines.following
@@ -463,7 +472,7 @@ class Model:
         waiting_ns = 0.0 if slices else passing[MEMORY] * machine.memory_ns * self._places / team.owners
         return team.passes * (fetched * whole_ns + (1 - fetched) * waiting_ns), moved_bytes
 
-    def _zeros(self, given: Fields, traffic: Traffic, *, copied: bool) -> tuple[float, float, float]:
+    def _zeros(self, schedule: Schedule, traffic: Traffic, *, copied: bool) -> tuple[float, float, float]:
         """Return the nanoseconds of what clears and scales the table, and its bytes of memory: read, and written.
 
         Where a buffer is added to, it is copied to the table, too.
@@ -472,9 +481,9 @@ class Model:
         fits = self._index_bytes + nest.out_bytes + size <= machine.l2_bytes
         where, table = parts_of(fits, traffic.kept), traffic.table
         cached_ns, moved_bytes = copy_ns(machine, size, where, machine.store_times), where[MEMORY] * size
-        if given["fuse_owned"]:  # cleared and scaled where it is added to
+        if schedule.has(FuseIntoOwners):  # cleared and scaled where it is added to
             return cached_ns + copy_ns(machine, size, table) * (1 + nest.scales + copied), moved_bytes, moved_bytes
-        if not given["stream"]:
+        if not schedule.has(StreamStores):
             return (1 + nest.scales) * cached_ns, (1 + nest.scales) * moved_bytes, (1 + nest.scales) * moved_bytes
         scaled_ns, scaled_bytes = nest.scales * cached_ns, nest.scales * moved_bytes
         return copy_ns(machine, size, IN_MEMORY) + scaled_ns, scaled_bytes, size + scaled_bytes
@@ -487,11 +496,12 @@ class Model:
             else 0.0
         )
 
-    def _sort_ns(self, given: Fields) -> float:
+    def _sort_ns(self, schedule: Schedule) -> float:
         """Return the nanoseconds of a counting sort of the indices, whose counts one thread sums."""
         machine = self._machine
         ends, places = (machine.random_line_ns(8 * count) for count in (self._positions, self._places))
-        parts = given["sort_parts"] or 1
+        sharing = schedule.get(ParallelizeSort)
+        parts = 1 if sharing is None else sharing.parts
         threads = min(parts, machine.threads)
         own_ns = 2 * ends + places + 2 * self._resolve_uops * self._uop_ns
         summed_ns = parts * self._positions * fixed.VECTOR_UOPS * self._uop_ns
@@ -504,9 +514,9 @@ class Model:
         dearer = self._machine.lane_gather_ns / self._machine.lane_load_ns - 1
         return self._places * dearer * (self._resolve_uops + fixed.LANE_UOPS + fixed.VECTOR_UOPS / lanes)
 
-    def _copy_uops(self, lanes: int | None, stream: bool, specialize: object) -> float:
+    def _copy_uops(self, lanes: int | None, stream: bool, is_known: bool) -> float:
         """Return the instructions that copy all rows or elements whose indices are resolved."""
-        key = "copy", lanes, stream, specialize
+        key = "copy", lanes, stream, is_known
         if key in self._memory:
             return self._memory[key]
         width, vector_bytes = self._nest.width_bytes, self._machine.vector_bytes
@@ -521,48 +531,48 @@ class Model:
         else:
             run_bytes = width * self._run
             each = fixed.ROW_UOPS
-            alone_bytes = width if specialize is None else vector_bytes
+            alone_bytes = vector_bytes if is_known else width
             loaded, rest = divmod(run_bytes, alone_bytes if lanes is None else lanes * width)
             loaded *= wide
             if rest:
-                loaded += 1 if specialize is not None else rest // width
+                loaded += 1 if is_known else rest // width
             stored = -(-run_bytes // STREAM_BYTES) if stream else loaded
-            moves = fixed.VECTOR_UOPS / 2 if specialize is None else 1  # without a loop each is one instruction
+            moves = 1 if is_known else fixed.VECTOR_UOPS / 2  # without a loop each is one instruction
             uops = self._out_bytes // max(run_bytes, 1) * (each + moves * (loaded + stored))
         self._memory[key] = uops
         return uops
 
-    def _sum_uops(self, given: Fields, team: Team, passes: int, resolve: float) -> float:
+    def _sum_uops(self, schedule: Schedule, team: Team, passes: int, resolve: float) -> float:
         """Return the instructions of the additions of a gradient, of all tasks; `resolve` of them make a position."""
         nest, vector_bytes = self._nest, self._machine.vector_bytes
-        if given["owners"]:
-            part = 1 / team.owners
-            listing = fixed.RESOLVE_UOPS / (given["list_lanes"] or 1)
-            resolve += listing if given["compact"] else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
+        if schedule.has(OwnerComputes):
+            part, listed = 1 / team.owners, schedule.get(VectorizeLists)
+            listing = fixed.RESOLVE_UOPS / (1 if listed is None else listed.lanes)
+            resolve += listing if schedule.has(CompactIndices) else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
         found = passes * self._places * resolve
-        if given["grouped"]:  # sums are stored, and the end of a group of unknown size is mispredicted
+        if schedule.has(GroupIndices):  # sums are stored, and the end of a group of unknown size is mispredicted
             found += self._positions * (fixed.ROW_UOPS + self._row_bytes / vector_bytes)
             found += min(self._positions, self._places) * fixed.MISPREDICTED_UOPS
         if not nest.is_row:  # with each element, an index and an element of the next tile are prefetched
-            tile = any(each.what == "tile" for each in given["prefetch"])
+            tile = bool(schedule.prefetches("tile"))
             return found + self._places * (fixed.VECTOR_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if tile else 0))
-        step_bytes = given["lanes"] * nest.width_bytes if given["lanes"] else vector_bytes  # LLVM makes vectors
-        wide, whole = max(step_bytes / vector_bytes, 1.0), given["specialize"] is not None
+        step_bytes = schedule.lanes * nest.width_bytes if schedule.lanes else vector_bytes  # LLVM makes vectors
+        wide, whole = max(step_bytes / vector_bytes, 1.0), schedule.has(SpecializeInner)
         each = fixed.ADDED_VECTOR_UOPS * wide + (0 if whole else fixed.VECTOR_UOPS / 2)
         row = fixed.ROW_UOPS
-        row += fixed.PREFETCH_UOPS * (1 + self._beside) if given["prefetch"] else 0
+        row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.has(Prefetch) else 0
         return found + self._places / team.row_share * (row + self._row_bytes * team.row_share / step_bytes * each)
 
-    def _bag_uops(self, given: Fields, data: Data) -> float:
+    def _bag_uops(self, schedule: Schedule, data: Data) -> float:
         """Return the instructions that add all rows, or the time that the sums of one element take, in instructions."""
-        nest, in_registers, elements = self._nest, given["specialize"] is not None, trips(self._nest.row)
+        nest, in_registers, elements = self._nest, schedule.has(SpecializeInner), trips(self._nest.row)
         sum_bytes, vector_bytes = nest.sum_bytes or nest.width_bytes, self._machine.vector_bytes
         pieces = data.pieces
         row = pieces * self._resolve_uops + data.prefetch_uops / max(self._places, 1)
-        if given["lanes"] is None and not (nest.is_row and nest.has_packed_rows and nest.is_packed):
+        if schedule.lanes is None and not (nest.is_row and nest.has_packed_rows and nest.is_packed):
             adding = elements * fixed.VECTOR_UOPS
         else:  # LLVM makes vectors, where the schedule has none
-            lanes = given["lanes"] or max(vector_bytes // sum_bytes, 1)
+            lanes = schedule.lanes or max(vector_bytes // sum_bytes, 1)
             vectors = elements / lanes * max(lanes * sum_bytes / vector_bytes, 1.0)
             each = 1 if in_registers else fixed.ADDED_VECTOR_UOPS + fixed.VECTOR_UOPS / 2
             adding = vectors * (each + (nest.sum_bytes > 0))

@@ -1,9 +1,11 @@
 """Schedules: how a loop nest is tiled, ordered and shared among threads, as the steps of a pipeline. Plain Python."""
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...ir.errors import ScheduleError, did_you_mean, shorten, show
 from ...ir.modules.plugins import import_error, package_of, why_unknown
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Step)
 # Numbers that may have more than 64 bits.
 _LONG_NUMBER = re.compile(rf"\d{{{len(str(MAX_INT64))},}}")
-# The place of each step in a schedule; passes of other packages run last.
-_PLACES = {kind: place for place, kind in enumerate(STEPS.values())}
+# Loops with the iterations of a tile of each; and names of loops.
+Tiles = tuple[tuple[str, int], ...]
+Names = tuple[str, ...]
 
 
 class Schedule(tuple[Step, ...]):
@@ -37,8 +40,6 @@ class Schedule(tuple[Step, ...]):
     The empty schedule is the nest as it stands, run serially. `str` gives the text of the pipeline that has the steps,
     which `parse` reads; a part of a pipeline, a tuning result and the name of a candidate are such a text.
     """
-
-    __slots__ = ()
 
     def __new__(cls, steps: Iterable[Step] = ()) -> Self:
         schedule = super().__new__(cls, () if isinstance(steps, str) else steps)
@@ -75,18 +76,25 @@ class Schedule(tuple[Step, ...]):
                 raise ScheduleError("a schedule has each option of a pass once")
             schedule = cls(map(read_step, specs))
             names = [step.name for step in schedule]
-            if schedule != schedule.put() or any(names.count(kind.name) > 1 for kind in _PLACES if not kind.repeats):
+            if schedule != schedule.put() or any(
+                names.count(kind.name) > 1 for kind in STEPS.values() if not kind.repeats
+            ):
                 raise ScheduleError(f"a schedule has each pass once, but for prefetch, in the order {', '.join(STEPS)}")
         except ScheduleError as error:
             raise ScheduleError(f"{error}, in {text!r}") from None
         return schedule
 
+    @functools.cached_property
+    def _by_kind(self) -> dict[type[Step], Any]:
+        return {type(step): step for step in reversed(self)}
+
     def get(self, kind: type[S]) -> S | None:
-        """Return the step of a kind; None where there is none."""
-        for step in self:
-            if type(step) is kind:
-                return step  # pyright: ignore[reportReturnType]
-        return None
+        """Return the first step of a kind; None where there is none."""
+        return self._by_kind.get(kind)
+
+    def has(self, kind: type[Step]) -> bool:
+        """Return whether there is a step of a kind."""
+        return kind in self._by_kind
 
     def put(self, *steps: Step | None) -> "Schedule":
         """Return the schedule with steps at their places in the pipeline, instead of those of their kinds.
@@ -94,30 +102,47 @@ class Schedule(tuple[Step, ...]):
         None stands for no step.
         """
         added = [step for step in steps if step is not None]
-        kinds = set(map(type, added))
-        kept = [step for step in self if type(step) not in kinds]
-        return Schedule(sorted((*kept, *added), key=lambda step: _PLACES.get(type(step), len(_PLACES))))
+        kinds = {*map(type, added)}
+        found = [step for step in self if type(step) not in kinds]
+        found += added
+        found.sort(key=attrgetter("place"))
+        return tuple.__new__(Schedule, found)
 
     def without(self, *kinds: type[Step]) -> "Schedule":
         """Return the schedule without the steps of some kinds."""
-        return Schedule(step for step in self if type(step) not in kinds)
+        return tuple.__new__(Schedule, [step for step in self if type(step) not in kinds])
+
+    def with_loops(
+        self, *, tiles: Tiles | None = None, order: Names | None = None, parallel: Names | None = None
+    ) -> "Schedule":
+        """Return the schedule with other tiles, order or parallel loops; none where they are empty."""
+        given = {TileLoops: tiles, InterchangeLoops: order, ParallelizeLoops: parallel}
+        return self.without(*(kind for kind, value in given.items() if value is not None)).put(
+            TileLoops(tuple([loop for loop, _ in tiles]), tuple([size for _, size in tiles])) if tiles else None,
+            InterchangeLoops(order) if order else None,
+            ParallelizeLoops(parallel) if parallel else None,
+        )
+
+    def with_prefetches(self, prefetches: Iterable[Prefetch]) -> "Schedule":
+        """Return the schedule with other prefetches."""
+        return self.without(Prefetch).put(*prefetches)
 
     # What other parts ask for most
 
     @property
-    def tiles(self) -> tuple[tuple[str, int], ...]:
+    def tiles(self) -> Tiles:
         """(loop, iterations) of the loops that are tiled; `x` becomes `x_o` around `x_i`."""
         step = self.get(TileLoops)
         return () if step is None else tuple(zip(step.loops, step.sizes, strict=False))
 
     @property
-    def order(self) -> tuple[str, ...]:
+    def order(self) -> Names:
         """Every loop of the copying nest after tiling, outermost first; empty where they keep their places."""
         step = self.get(InterchangeLoops)
         return () if step is None else step.order
 
     @property
-    def parallel(self) -> tuple[str, ...]:
+    def parallel(self) -> Names:
         """The parallel loops, outermost first."""
         step = self.get(ParallelizeLoops)
         return () if step is None else step.loops
@@ -136,7 +161,7 @@ class Schedule(tuple[Step, ...]):
 
     def prefetches(self, *kinds: str) -> tuple[Prefetch, ...]:
         """Return the prefetches of some kinds, rows, slices or tile; all where none is named."""
-        return tuple(step for step in self if type(step) is Prefetch and (not kinds or step.what in kinds))
+        return tuple([step for step in self if type(step) is Prefetch and (not kinds or step.what in kinds)])
 
 
 def read_step(spec: "ArgSpec") -> Step:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
-from .fields import value
 from .schedule import Schedule
+from .steps import GroupIndices, OwnerComputes
 
 # The patterns of accesses: from end to end; slices of one index at random places; single elements at random places;
 # slices that are read again and again, since outer loops repeat them; and rows or elements that are added to.
@@ -194,39 +194,26 @@ class Summary(NamedTuple):
 
 def summarize(nest: NestShape, schedule: Schedule, *, is_gradient: bool = False) -> Summary:
     """Return the loops and accesses of a nest under a schedule."""
-    is_grouped = value(schedule, "grouped") is not None
-    return Summary(
-        scheduled_loops(
-            nest, schedule.tiles, schedule.order, schedule.parallel, value(schedule, "owners"), is_grouped=is_grouped
-        ),
-        accesses(nest, is_gradient=is_gradient, is_grouped=is_grouped),
-    )
+    is_grouped = schedule.has(GroupIndices)
+    return Summary(scheduled_loops(nest, schedule), accesses(nest, is_gradient=is_gradient, is_grouped=is_grouped))
 
 
-def scheduled_loops(
-    nest: NestShape,
-    tiles: Sequence[tuple[str, int]],
-    order: Sequence[str],
-    parallel: Sequence[str],
-    owners: tuple[str, int] | None = None,
-    *,
-    is_grouped: bool = False,
-) -> tuple[ScheduledLoop, ...]:
-    """Return the loops of the nest that copies or adds, outermost first.
+def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop, ...]:
+    """Return the loops of the nest that copies or adds under a schedule, outermost first.
 
     Where indices are grouped by position, the loops run over positions and, on average, the bag of each.
     """
     loops = nest.loops
-    if is_grouped:
+    if schedule.has(GroupIndices):
         axis = next(loop for loop in nest.table if loop[0].role == "axis")
         loops = (axis, (LoopName("bag"), -(-nest.indices // max(axis[1], 1))), *nest.row)
-    cut, shared = dict(tiles), set(parallel)
+    cut, order, parallel = dict(schedule.tiles), schedule.order, schedule.parallel
     found = {name: trips_of for loop in loops for name, trips_of in _tiled(*loop, cut)}
     if order:
         found = {LoopName(name): found[LoopName(name)] for name in order}
-    if owners:
-        found = {LoopName("owners"): owners[1], **found}
-    return tuple(ScheduledLoop(name, trips_of, name in shared) for name, trips_of in found.items())
+    if (owned := schedule.get(OwnerComputes)) is not None:
+        found = {LoopName("owners"): owned.owners, **found}
+    return tuple([ScheduledLoop(name, trips_of, name in parallel) for name, trips_of in found.items()])
 
 
 def _tiled(name: LoopName, size: int, tiles: dict[str, int]) -> list[Loop]:

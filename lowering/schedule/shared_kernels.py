@@ -8,12 +8,22 @@ gains 5 %.
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
-from .fields import change
 from .machine_model import MIN_SINGLE_BYTES, MachineModel
 from .prefetch_heuristic import FAR, NEAR
 from .schedule import Schedule
 from .shape import NestShape
-from .steps import WHOLE_ROW, HoistIndices, InterchangeLoops, OtherStep, Prefetch, StreamStores, Unroll
+from .steps import (
+    WHOLE_ROW,
+    BoundInner,
+    HoistIndices,
+    InterchangeLoops,
+    OtherStep,
+    Prefetch,
+    SpecializeInner,
+    StreamStores,
+    Unroll,
+    VectorizeInner,
+)
 from .thresholds import TILE_SIZES
 
 
@@ -77,18 +87,18 @@ def share_kernel(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Sc
     if (streams and is_short) or (prefetches and is_exact and row_bytes > MAX_EXACT_BYTES):
         return chosen
     if is_exact:
-        return change(_tiled(nest, chosen, max(rows.tile, EXACT_TILE)), specialize=row_bytes)
+        return _tiled(nest, chosen, max(rows.tile, EXACT_TILE)).put(SpecializeInner(row_bytes))
     vector_bytes = rows.vector_bytes if streams else min(rows.vector_bytes, machine.vector_bytes)
     if vector_bytes < 2 * width:
         return chosen
     shared = _tiled(nest, chosen, rows.tile)
-    row_range = (vector_bytes, 0) if rows.is_loop else (vector_bytes + width, 2 * vector_bytes)
-    return change(
-        shared,
-        specialize=None,
-        row_range=None if streams else row_range,
-        lanes=vector_bytes // width,
-        prefetch=_prefetches(machine, around.inner_tile if around in dict(shared.tiles) else around, rows, prefetches),
+    row_range = BoundInner(vector_bytes) if rows.is_loop else BoundInner(vector_bytes + width, 2 * vector_bytes)
+    loop = around.inner_tile if around in dict(shared.tiles) else around
+    others = shared.without(SpecializeInner, BoundInner, Prefetch)
+    return others.put(
+        None if streams else row_range,
+        VectorizeInner(vector_bytes // width),
+        *_prefetches(machine, loop, rows, prefetches),
     )
 
 
@@ -122,10 +132,12 @@ def _tiled(nest: NestShape, schedule: Schedule, tile: int) -> Schedule:
     prefetch = tuple(
         each.replace(loop=loop.inner_tile) if each.loop == loop else each for each in schedule.prefetches()
     )
-    return change(schedule, tiles=((loop, tile), *beside), parallel=(loop.outer_tile, *checking), prefetch=prefetch)
+    shared = schedule.with_loops(tiles=((loop, tile), *beside), parallel=(loop.outer_tile, *checking))
+    return shared.with_prefetches(prefetch)
 
 
 def without_checks(schedule: Schedule) -> Schedule:
     """Return a schedule without the tiles and the threads of the nest that checks indices."""
     tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest != "check")
-    return change(schedule, tiles=tiles, parallel=tuple(x for x in schedule.parallel if LoopName(x).nest != "check"))
+    parallel = tuple(name for name in schedule.parallel if LoopName(name).nest != "check")
+    return schedule.with_loops(tiles=tiles, parallel=parallel)

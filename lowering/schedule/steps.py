@@ -137,6 +137,7 @@ class Step:
         method: the method of a script that applies it.
         way_out: what to do where the pass rejects it, unless the reason says that.
         repeats: whether a schedule may have several.
+        place: where it stands in the pipeline; a pass of another package runs last.
         options: what its class declares, by name.
     """
 
@@ -144,6 +145,7 @@ class Step:
     method: ClassVar[str] = "apply"
     way_out: ClassVar[str] = "mend the pass, or name one that `gathernest-opt --list-passes` lists, with its options"
     repeats: ClassVar[bool] = False
+    place: ClassVar[int] = 1000
     options: ClassVar[dict[str, Option]] = {}
     _defaults: ClassVar[dict[str, Any]] = {}
 
@@ -157,7 +159,7 @@ class Step:
             cls.options[field] = declared
             delattr(cls, field)
         cls._defaults = {field: declared.default for field, declared in cls.options.items()}
-        STEPS[cls.name] = cls
+        cls.place, STEPS[cls.name] = len(STEPS), cls
 
     def __init__(self, *values: Any, **named: Any):
         fields = self.__dict__

@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
-from .fields import value
 from .machine_model import LINE_BYTES, MachineModel, tile_size
-from .schedule import Schedule
+from .schedule import Names, Schedule, Tiles
 from .shape import Loops, NestShape, scheduled_loops, trips
+from .steps import CompactIndices, GroupIndices, HoistIndices, VectorizeLists
 from .thresholds import (
     LEAST_TIMES_STAGED_RESULT,
     MIN_CHECKED,
@@ -21,8 +21,7 @@ from .thresholds import (
     STAGED_INDEX_BYTES,
 )
 
-Tiles = tuple[tuple[str, int], ...]
-Tiling = tuple[Tiles, tuple[str, ...]]
+Tiling = tuple[Tiles, Names]
 
 
 def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
@@ -81,16 +80,16 @@ def choose_check(
     elif nest.sums_bags:
         bits = staged_bits_of_bags(nest)
     else:
-        bits = None if is_fresh or schedule.lanes is None or value(schedule, "hoist") else staged_bits(nest, machine)
+        bits = None if is_fresh or schedule.lanes is None or schedule.has(HoistIndices) else staged_bits(nest, machine)
     if bits is not None:
         return StagedCheck(bits)
-    can_count = value(schedule, "list_lanes") is not None and nest.checked and _lists_once(nest)
+    can_count = schedule.has(VectorizeLists) and nest.checked and _lists_once(nest)
     if can_count and (is_fresh or _can_stage_result(nest, machine)):
         return CountedCheck(keeps_out=not is_fresh)
     if not is_fresh or (is_gradient and schedule.order):
         return None
-    if value(schedule, "compact") is not None:
-        return _check_of_lists(nest, LoopName(value(schedule, "compact")), machine)
+    if (listed := schedule.get(CompactIndices)) is not None:
+        return _check_of_lists(nest, LoopName(listed.loop), machine)
     return fused_check(nest, schedule, machine)
 
 
@@ -112,7 +111,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     parallel = _shared(schedule)
     if not nest.checked or not parallel:
         return None
-    loops = scheduled_loops(nest, schedule.tiles, schedule.order, schedule.parallel)
+    loops = scheduled_loops(nest, schedule)
     is_looked_up = [loop.name.dimension in nest.looked_up for loop in loops]
     has_vectors = schedule.lanes is not None and not nest.is_row
     is_run = has_vectors and nest.innermost[0].role == "indices"
@@ -127,7 +126,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     if found is None:
         return None
     size_bytes = nest.index_bytes * count
-    fits = value(schedule, "hoist") is None and least_bytes <= size_bytes <= machine.l1_bytes // 2
+    fits = not schedule.has(HoistIndices) and least_bytes <= size_bytes <= machine.l1_bytes // 2
     return FusedCheck(found, has_vectors and fits)
 
 
@@ -176,7 +175,8 @@ def staged_bits_of_bags(nest: NestShape) -> int | None:
 def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
     """Return the bits of a position that the check of a gradient stages: of short rows, added in their order."""
     shares_rows = any(name != "owners" for name in _shared(schedule))
-    is_plain = not (value(schedule, "compact") or value(schedule, "grouped") or schedule.order or shares_rows)
+    has_others = schedule.has(CompactIndices) or schedule.has(GroupIndices)
+    is_plain = not (has_others or schedule.order or shares_rows)
     is_short = nest.row_bytes <= LINE_BYTES and nest.all_index_bytes > machine.l2_bytes
     if not (is_plain and is_short and nest.index_bytes == STAGED_INDEX_BYTES):
         return None
