@@ -4,18 +4,18 @@ The terms of a prediction are sums over steps, so the choice takes one kind of s
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .gather_heuristic import least_streamed_bytes
 from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
-from .machine_model import GATHERED_BYTES, VECTORS_BYTES, MachineModel
+from .machine_model import GATHERED_BYTES, MachineModel
 from .predict import Model
 from .prefetch_heuristic import prefetches_ahead
 from .schedule import Choice, Schedule
 from .shape import NestShape
-from .steps import FuseIntoOwners, GatherLanes, GroupIndices, HoistIndices, Prefetch, Step, StreamStores, VectorizeInner
+from .steps import FuseIntoOwners, GatherLanes, GroupIndices, Prefetch, Step, StreamStores
 
 Describe = Callable[[Schedule], str]
 # Gives, for what the rules propose and a schedule, others that differ from the schedule in some steps.
@@ -25,9 +25,8 @@ Options = Callable[[NestShape, MachineModel, Schedule, Schedule], list[Schedule]
 def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
     """Return the candidate with the least predicted time, with reasons.
 
-    Prefetches, then vectors with their stores, then staged indices differ from what the rules propose where the
-    prediction for others is clearly less. Lanes are gathered where loads may be far slower: the values of the indices
-    are not known.
+    Prefetches, then stores differ from what the rules propose where the prediction for others is clearly less. Lanes
+    are gathered where loads may be far slower: the values of the indices are not known.
     """
     rules = found = proposed.schedule
     model, reasons = Model(nest, machine), list[str]()
@@ -86,32 +85,17 @@ def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule, found: Sched
     return [found.with_prefetches(each) for each in tried if each != rules.prefetches()]
 
 
-def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
-    """Return the vectors and stores to choose from: no fewer whole vectors in a run than those of the rules leave."""
-    name, size = nest.innermost
-    is_row, run_bytes = nest.is_row, nest.width_bytes * size
-    is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
-    is_known = not is_row and rules.row_bytes is not None
-    is_fixed = is_fixed or is_known or (not is_row and rules.has(Prefetch))  # so many vectors ahead
-    others: list[Schedule] = []
-    for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
-        if lanes is None or (lanes != rules.lanes and size % lanes):
-            continue
-        overlaps = rules.row_bytes is not None and size % lanes != 0
-        can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
-        can_stream &= nest.out_bytes >= machine.l3_room_bytes  # who reads a smaller result finds it there
-        cached = found.without(StreamStores).put(VectorizeInner(lanes))
-        others += [cached, cached.put(StreamStores())] if can_stream else [cached]
-    return [other for other in others if other != found]
-
-
-def _staging(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
-    """Return staged indices, or none."""
-    name, _ = nest.innermost
-    if rules.has(HoistIndices):
-        return [found.without(HoistIndices)]
-    can_stage = not nest.is_row and name in dict(rules.tiles) and name in nest.looked_up
-    return [found.put(HoistIndices(name.inner_tile))] if can_stage else []
+def _stores(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
+    """Return the other kind of stores, where non-temporal ones are worth a thought."""
+    (_, size), lanes = nest.innermost, rules.lanes
+    if lanes is None:
+        return []
+    if rules.has(StreamStores):
+        return [found.without(StreamStores)]
+    is_odd, is_known = size % lanes != 0, rules.row_bytes is not None
+    least = least_streamed_bytes(nest, lanes, overlaps=is_known and is_odd, is_known=is_known and not nest.is_row)
+    is_long = nest.run_bytes >= least and nest.out_bytes >= machine.l3_room_bytes  # a smaller result is read from there
+    return [found.put(StreamStores())] if is_long else []
 
 
 def _tell_prefetches(schedule: Schedule) -> str:
@@ -124,10 +108,6 @@ def _tell_stores(schedule: Schedule) -> str:
     return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"
 
 
-def _tell_staging(schedule: Schedule) -> str:
-    return "staged indices" if schedule.has(HoistIndices) else "indices resolved where they are used"
-
-
 def _time(time_us: float) -> str:
     return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
@@ -135,18 +115,8 @@ def _time(time_us: float) -> str:
 # The step that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
 _STEPS: tuple[tuple[type[Step], Describe, Options, float], ...] = (
     (Prefetch, _tell_prefetches, _ahead, fixed.LEAST_PREDICTED_GAIN),
-    (StreamStores, _tell_stores, _bodies, fixed.LEAST_GAIN_OF_STORES),
-    (HoistIndices, _tell_staging, _staging, fixed.LEAST_PREDICTED_GAIN),
+    (StreamStores, _tell_stores, _stores, fixed.LEAST_GAIN_OF_STORES),
 )
-
-
-def _lanes(nest: NestShape, chosen: Schedule) -> Sequence[int | None]:
-    """Return the lanes to try: vectors of 16, 32 and 64 bytes as far as the innermost loop fills them, or none."""
-    if not nest.is_packed:
-        return (chosen.lanes,)
-    most = nest.innermost[1] if nest.is_row else min(nest.innermost[1], fixed.MOST_LANES)
-    counts = (size // nest.width_bytes for size in VECTORS_BYTES)
-    return tuple(dict.fromkeys((chosen.lanes, *(count for count in counts if 2 <= count <= most), None)))
 
 
 def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:

@@ -175,16 +175,6 @@ class Work(NamedTuple):
     alone_ns: float = 0.0
 
 
-class Data(NamedTuple):
-    """The lines of data of a gather or bags: time, bytes of memory, instructions of prefetches, pieces of a row."""
-
-    traffic: Traffic
-    lines_ns: float
-    line_bytes: float
-    prefetch_uops: float
-    pieces: int
-
-
 class Model:
     """What the schedules of one nest cost on a machine; parts of predictions are remembered."""
 
@@ -211,6 +201,7 @@ class Model:
         span = nest.span_bytes if has_axis and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
         self._memory: dict[Any, Any] = {}
+        self._staged_check_ns = self._check_ns(bits)
         # The steps of loops that were predicted last, the loops, and how threads share them.
         self._loop_steps: list[Step | None] = []
         self._shared: tuple[dict[str, ScheduledLoop], Team]
@@ -222,61 +213,71 @@ class Model:
         """
         machine = self._machine
         loops, team = self._share(schedule)
-        if self._adds:
-            work = self._sum(schedule, team)
-        else:
-            work = self._copy(schedule, team, self._data(schedule, loops, team, ascending))
-        instructions, each = self._uop_ns * work.uops, 1 / team.threads
-        check_ns = work.check_ns / (machine.threads if "check" in team.beside else 1)
-        stores = work.stores_ns / (machine.threads if work.clears and "clear" in team.beside else 1)
-        adding = work.lines_ns + work.indices_ns + instructions + (0.0 if work.clears else stores)
-        waiting, bandwidth = work.alone_ns, 0.0
+        work = self._sum(schedule, team) if self._adds else self._copy(schedule, loops, team, ascending)
+        threads, each, beside = team.threads, 1 / team.threads, team.beside
+        lines, indices, instructions = work.lines_ns, work.indices_ns, self._uop_ns * work.uops
+        check_ns = work.check_ns / (machine.threads if "check" in beside else 1)
+        stores, adding, bandwidth = work.stores_ns, lines + work.indices_ns + instructions, 0.0
         if work.clears:  # a nest of its own, before the additions
+            stores /= machine.threads if "clear" in beside else 1
             bandwidth = max(machine.moving_ns(*work.cleared_bytes) - stores, 0.0)
         else:
+            adding += stores
             stores *= each
-        late = 0.0
-        if team.threads > 1:
+        late, launches = 0.0, 0
+        if threads > 1:
             serial = adding if self._adds or self._sums else adding + work.check_ns
-            parts = math.ceil(team.tasks / team.threads) / team.tasks - each  # owners and parts of rows are equal
-            late = serial * (parts if self._adds else (team.threads - 1) / (2 * team.tasks * team.threads))
+            parts = math.ceil(team.tasks / threads) / team.tasks - each  # owners and parts of rows are equal
+            late = serial * (parts if self._adds else (threads - 1) / (2 * team.tasks * threads))
             late += work.starts_ns * each
+        if threads > 1 or self._adds:
+            launches = (threads > 1) + len(beside)
         late = max(late, work.chain_ns - adding * each)
-        launches = (team.threads > 1) + (len(team.beside) if self._adds or team.threads > 1 else 0)
-        waiting += launches * machine.launch_ns + late
-        busy = adding * each + late + (0.0 if self._adds else check_ns + launches * machine.launch_ns)
+        launch_ns = launches * machine.launch_ns
+        busy = adding * each + late + (0.0 if self._adds else check_ns + launch_ns)
         bandwidth += max(machine.moving_ns(work.read_bytes, work.written_bytes) - busy, 0.0)
-        terms = (
-            work.lines_ns * each,
-            stores,
-            work.indices_ns * each,
-            check_ns,
-            instructions * each,
-            waiting,
-            bandwidth,
+        return Terms(
+            1e-3 * (lines * each),
+            1e-3 * stores,
+            1e-3 * (indices * each),
+            1e-3 * check_ns,
+            1e-3 * (instructions * each),
+            1e-3 * (work.alone_ns + (launch_ns + late)),
+            1e-3 * bandwidth,
         )
-        return Terms(*(1e-3 * term for term in terms))
 
-    def _copy(self, schedule: Schedule, team: Team, data: Data) -> Work:
+    def _copy(self, schedule: Schedule, loops: Mapping[str, ScheduledLoop], team: Team, ascending: bool) -> Work:
         """Return the work of a gather, or of bags."""
-        traffic = data.traffic
-        read = data.line_bytes + traffic.read_bytes
+        beside, pieces = self._beside, 1
         if self._sums:
-            uops, starts_ns = self._bag_uops(schedule, data), 0.0
+            rows = (loop for loop in loops.values() if loop.name.is_outer_tile and loop.name.untiled in self._row)
+            pieces = math.prod(loop.trips for loop in rows)
+        if pieces > 1:
+            piece_bytes = self._row_bytes // pieces
+            beside = (piece_bytes - math.gcd(piece_bytes, STREAM_BYTES)) / LINE_BYTES
+        stream, lanes = schedule.has(StreamStores), schedule.lanes
+        traffic = self._traffic(stream, team.threads, self._span_bytes, beside)
+        lines_ns, line_bytes, uops = self._data(schedule, loops, traffic, beside, pieces, ascending)
+        starts_ns = 0.0
+        if self._sums:
+            uops = self._bag_uops(schedule, uops, pieces)
         else:
-            is_staged, lanes = schedule.has(HoistIndices), schedule.lanes
             is_known = schedule.has(SpecializeInner) or schedule.has(BoundInner)
-            uops = data.prefetch_uops + self._resolve_uops * (self._nest.indices if is_staged else self._places)
-            uops += self._copy_uops(lanes, schedule.has(StreamStores), is_known)
+            uops += self._resolve_uops * (self._nest.indices if schedule.has(HoistIndices) else self._places)
+            uops += self._copy_uops(lanes, stream, is_known)
             if lanes is not None and schedule.has(GatherLanes):
                 uops += self._gathered_uops(lanes)
-            # Nothing was prefetched for the start of a tile.
-            missed = self._machine.memory_ns * traffic.passing[MEMORY]
-            starts_ns = team.tasks * missed if schedule.has(Prefetch) else 0.0
-        check_ns = self._check_ns(self._staged)
+            if schedule.has(Prefetch):  # nothing was prefetched for the start of a tile
+                starts_ns = team.tasks * (self._machine.memory_ns * traffic.passing[MEMORY])
         return Work(
-            *(data.lines_ns, traffic.stores_ns, traffic.indices_ns, check_ns, uops, read, traffic.written_bytes),
-            starts_ns=starts_ns,
+            lines_ns,
+            traffic.stores_ns,
+            traffic.indices_ns,
+            self._staged_check_ns,
+            uops,
+            line_bytes + traffic.read_bytes,
+            traffic.written_bytes,
+            starts_ns,
         )
 
     def _sum(self, schedule: Schedule, team: Team) -> Work:
@@ -388,18 +389,20 @@ class Model:
         split_ns = 2 * size / max(run_bytes, 1) * machine.line_ns[MEMORY] if is_split else 0.0
         return copy_ns(machine, size, IN_MEMORY) + split_ns, float(size)
 
-    def _data(self, schedule: Schedule, loops: Mapping[str, ScheduledLoop], team: Team, ascending: bool) -> Data:
-        """Return what the lines of data cost that a gather or bags read."""
-        nest, machine = self._nest, self._machine
-        prefetches, stream, beside = schedule.prefetches(), schedule.has(StreamStores), self._beside
-        pieces = 1
-        if self._sums:
-            rows = (loop for loop in loops.values() if loop.name.is_outer_tile and loop.name.untiled in self._row)
-            pieces = math.prod(loop.trips for loop in rows)
-        if pieces > 1:
-            piece_bytes = self._row_bytes // pieces
-            beside = (piece_bytes - math.gcd(piece_bytes, STREAM_BYTES)) / LINE_BYTES
-        traffic = self._traffic(stream, team.threads, self._span_bytes, beside)
+    def _data(
+        self,
+        schedule: Schedule,
+        loops: Mapping[str, ScheduledLoop],
+        traffic: Traffic,
+        beside: float,
+        pieces: int,
+        ascending: bool,
+    ) -> tuple[float, float, float]:
+        """Return what the lines of data cost that a gather or bags read: time, bytes of memory, and instructions.
+
+        Rows are read in so many pieces, of which each has so many lines beside its first.
+        """
+        nest, machine, prefetches = self._nest, self._machine, schedule.prefetches()
         late: dict[int, float] = {}
         ahead, step_uops, index_uops = 1, 0.0, 0.0
         step = 1 if nest.is_row else max(machine.vector_bytes // nest.width_bytes, 1)
@@ -412,28 +415,32 @@ class Model:
             count = self._places if self._sums else loops[each.loop].trips
             late[each.locality] = min(each.ahead / max(count, 1), 1.0)
             ahead = max(ahead, each.ahead * step)
-        first, line_bytes = traffic.first, self._first_reads * pieces * traffic.line_bytes
+        first, first_reads, line_bytes = (
+            traffic.first,
+            self._first_reads,
+            self._first_reads * pieces * traffic.line_bytes,
+        )
         if step_uops:
             each_ns = (1 + beside) * first.following if self._is_dense else first.next_slice
         else:
             each_ns = piece_ns(first, late, ahead)
         if self._sums:  # memory is read as fast as by a copy, half of whose bytes are read
             each_ns = max(each_ns, 2 * traffic.line_bytes / machine.copy_bytes_per_ns[-1])
-        first_ns = self._first_reads * pieces * each_ns
-        again_ns = (self._places - self._first_reads) * piece_ns(traffic.again, late, ahead)
-        far, is_gathered = traffic.table[MEMORY], schedule.lanes is not None and schedule.has(GatherLanes)
-        if stream and index_uops and not nest.is_row:  # prefetched elements
+        first_ns, again = first_reads * pieces * each_ns, self._places - first_reads
+        far, is_gathered = traffic.table[MEMORY], schedule.has(GatherLanes) and schedule.lanes is not None
+        if index_uops and not nest.is_row and schedule.has(StreamStores):  # prefetched elements
             first_ns *= 1 + (machine.streamed_times - 1) * far
         times = 1 - (1 - fixed.GATHERED) * (1 - far) if is_gathered and not prefetches else 1.0
         uops = index_uops + step_uops / (1 if nest.is_row else schedule.lanes or 1)
         if not ascending:
-            return Data(traffic, times * (first_ns + again_ns), line_bytes, uops, pieces)
-        once = self._distinct / max(self._first_reads, 1)
+            again_ns = again * piece_ns(traffic.again, late, ahead) if again else 0.0
+            return times * (first_ns + again_ns), line_bytes, uops
+        once = self._distinct / max(first_reads, 1)
         first_ns, line_bytes = first_ns * once, line_bytes * once
         if not (is_gathered or nest.is_row):
             strayed = self._strayed_lines * far
             first_ns, line_bytes = first_ns + strayed * machine.line_ns[MEMORY], line_bytes + strayed * LINE_BYTES
-        return Data(traffic, times * first_ns, line_bytes, uops, pieces)
+        return times * first_ns, line_bytes, uops
 
     def _added_lines(self, schedule: Schedule, team: Team, traffic: Traffic) -> tuple[float, float]:
         """Return the nanoseconds of the lines that are added to, and their bytes of memory."""
@@ -563,12 +570,11 @@ class Model:
         row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.has(Prefetch) else 0
         return found + self._places / team.row_share * (row + self._row_bytes * team.row_share / step_bytes * each)
 
-    def _bag_uops(self, schedule: Schedule, data: Data) -> float:
+    def _bag_uops(self, schedule: Schedule, prefetch_uops: float, pieces: int) -> float:
         """Return the instructions that add all rows, or the time that the sums of one element take, in instructions."""
         nest, in_registers, elements = self._nest, schedule.has(SpecializeInner), trips(self._nest.row)
         sum_bytes, vector_bytes = nest.sum_bytes or nest.width_bytes, self._machine.vector_bytes
-        pieces = data.pieces
-        row = pieces * self._resolve_uops + data.prefetch_uops / max(self._places, 1)
+        row = pieces * self._resolve_uops + prefetch_uops / max(self._places, 1)
         if schedule.lanes is None and not (nest.is_row and nest.has_packed_rows and nest.is_packed):
             adding = elements * fixed.VECTOR_UOPS
         else:  # LLVM makes vectors, where the schedule has none
