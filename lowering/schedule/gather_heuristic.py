@@ -85,7 +85,7 @@ class _Choosing:
         name, size = self.innermost
         is_run = name == "indices" and len(self.loops) > 1 and self.nest.is_packed
         is_near = self.nest.span_bytes < fixed.MIN_NEXT_ROW_BYTES
-        most = fixed.MOST_KNOWN_ELEMENTS if is_near and not self._repeats() else fixed.FEW_KNOWN_ELEMENTS
+        most = fixed.MOST_KNOWN_ELEMENTS if is_near and not self._repeats() else 2 * fixed.KNOWN_LANES - 1
         return is_run and 2 < size <= most and (is_near or not self._repeats())
 
     def _repeats(self) -> bool:

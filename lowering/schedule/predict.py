@@ -157,7 +157,6 @@ class Work(NamedTuple):
         starts_ns: what tiles wait for at their start.
         clears: whether the stores clear the table in a nest of their own.
         cleared_bytes: what that nest reads from memory and writes.
-        chain_ns: the additions to one position, each of which waits for the one before.
         alone_ns: what no other thread shares.
     """
 
@@ -171,7 +170,6 @@ class Work(NamedTuple):
     starts_ns: float = 0.0
     clears: bool = False
     cleared_bytes: tuple[float, float] = (0.0, 0.0)
-    chain_ns: float = 0.0
     alone_ns: float = 0.0
 
 
@@ -232,7 +230,6 @@ class Model:
             late += work.starts_ns * each
         if threads > 1 or self._adds:
             launches = (threads > 1) + len(beside)
-        late = max(late, work.chain_ns - adding * each)
         launch_ns = launches * machine.launch_ns
         busy = adding * each + late + (0.0 if self._adds else check_ns + launch_ns)
         bandwidth += max(machine.moving_ns(work.read_bytes, work.written_bytes) - busy, 0.0)
@@ -302,7 +299,6 @@ class Model:
             written_bytes=line_bytes + (0 if clears else cleared),
             clears=clears,
             cleared_bytes=(fetched, cleared),
-            chain_ns=0.0 if grouped else self._places / self._positions * fixed.ADDED_AGAIN_UOPS * self._uop_ns,
             alone_ns=self._sort_ns(schedule) if grouped else 0.0,
         )
 
@@ -565,7 +561,7 @@ class Model:
             return found + self._places * (fixed.VECTOR_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if tile else 0))
         step_bytes = schedule.lanes * nest.width_bytes if schedule.lanes else vector_bytes  # LLVM makes vectors
         wide, whole = max(step_bytes / vector_bytes, 1.0), schedule.has(SpecializeInner)
-        each = fixed.ADDED_VECTOR_UOPS * wide + (0 if whole else fixed.VECTOR_UOPS / 2)
+        each = fixed.VECTOR_UOPS * wide + (0 if whole else fixed.VECTOR_UOPS / 2)
         row = fixed.ROW_UOPS
         row += fixed.PREFETCH_UOPS * (1 + self._beside) if schedule.has(Prefetch) else 0
         return found + self._places / team.row_share * (row + self._row_bytes * team.row_share / step_bytes * each)
@@ -580,7 +576,7 @@ class Model:
         else:  # LLVM makes vectors, where the schedule has none
             lanes = schedule.lanes or max(vector_bytes // sum_bytes, 1)
             vectors = elements / lanes * max(lanes * sum_bytes / vector_bytes, 1.0)
-            each = 1 if in_registers else fixed.ADDED_VECTOR_UOPS + fixed.VECTOR_UOPS / 2
+            each = 1 if in_registers else fixed.VECTOR_UOPS + fixed.VECTOR_UOPS / 2
             adding = vectors * (each + (nest.sum_bytes > 0))
         bag = pieces * fixed.ROW_UOPS + elements * sum_bytes / vector_bytes
         return self._places * (row + adding) + self._out_bytes // max(elements * sum_bytes, 1) * bag

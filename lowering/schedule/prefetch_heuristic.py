@@ -11,7 +11,7 @@ from . import thresholds as fixed
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .schedule import Schedule
 from .shape import Loop, NestShape
-from .steps import WHOLE_ROW, Prefetch
+from .steps import MAX_LINES, WHOLE_ROW, Prefetch
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.
@@ -112,7 +112,7 @@ def near_and_far_rows(
     """
     row_bytes = row_bytes or nest.run_bytes
     touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
-    lines = min(touched, fixed.MOST_PREFETCHED_LINES)
+    lines = min(touched, MAX_LINES)
     soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count), 1)
     later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count), 1)
     return Prefetch("rows", loop, soon, lines, NEAR), Prefetch("rows", loop, later, lines, FAR)

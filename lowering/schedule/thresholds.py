@@ -17,25 +17,23 @@ MIN_FUSED_CHECKS = 32
 CHECKED_LAUNCHES = 4
 # Check at least so many indices at a time in front of the copy; fewer do not pay for the start of a vector loop.
 MIN_CHECKED = 256
-# Prefetch all indices of the next check from so many bytes on; a processor fetches fewer ahead by itself.
-MIN_PREFETCHED_INDEX_BYTES = 4097
-# The two constants above where the innermost loop runs along the indices: then rows of fewer indices are worth a check.
-MIN_RUN_CHECKED, MIN_RUN_BYTES = 128, 1024
+# The constant above where the innermost loop runs along the indices: then rows of fewer indices are worth a check.
+MIN_RUN_CHECKED = 128
 # Stage positions of these bits in the check, of indices of so many bytes; the copy then reads less, and resolves none.
 STAGED_BITS, STAGED_INDEX_BYTES = (8, 16), 8
 # Stage the positions of bags from so many indices on; the check of fewer takes longer than it saves.
 MIN_STAGED_BAG_INDICES = 8192
-# Add a gradient to a buffer, and copy it, only if the indices have so many times its bytes.
-LEAST_TIMES_STAGED_RESULT = 6
-# Use a buffer of at most so many bytes: the C library gives a larger one back to the system after each call.
+# Add a gradient to a buffer of at most so many bytes, and copy it; the C library gives a larger one back to the system
+# after each call.
 MOST_STAGED_RESULT_BYTES = 16 * 1024 * 1024
 
 # Use no schedule for results of fewer bytes: no pass pays, and they share a kernel.
 MIN_VECTOR_WORK_BYTES = 2048
 # Use vectors of at most so many elements with an index each, and of so many bytes; wider ones have longer remainders.
 MOST_LANES, MOST_LANE_BYTES = 16, 32
-# Copy up to so many elements without a loop, of a slice of any size and of a short one, in vectors of so many lanes.
-FEW_KNOWN_ELEMENTS, MOST_KNOWN_ELEMENTS, KNOWN_LANES = 7, 64, 4
+# Copy up to so many elements of a short slice without a loop, in vectors of so many lanes; of any slice fewer than two
+# vectors.
+MOST_KNOWN_ELEMENTS, KNOWN_LANES = 64, 4
 # Gather lanes that miss caches where a gathered lane takes at most so many times as long as a loaded one.
 MOST_GATHER_RATIO = 1.5
 # Copy rows of at most so many vectors without a loop.
@@ -55,8 +53,6 @@ MOST_COLUMN_READS = 2
 # Prefetch the next row of data whole from so many bytes on, and the row so many ahead into L2 where so many times all
 # bytes exceed the last cache.
 MIN_NEXT_ROW_BYTES, LATER_ROW, LATER_ROW_SHARE = 1024, 4, 2
-# Prefetch at most so many lines of a row; the pass takes no more.
-MOST_PREFETCHED_LINES = 64
 
 # Share a gradient among at most so many owners, each of which reads all indices.
 MOST_OWNERS = 16
@@ -78,10 +74,10 @@ LEAST_INTERLEAVED_TIMES = 1.2
 MOST_FAR_ALONE_BYTES = 512
 
 # Instructions, counted in assembly: a lane loaded, an index resolved, a vector moved, a line prefetched, a row besides
-# its vectors, a vector added to memory.
-LANE_UOPS, RESOLVE_UOPS, VECTOR_UOPS, PREFETCH_UOPS, ROW_UOPS, ADDED_VECTOR_UOPS = 3, 4, 4, 2, 8, 3
-# Cost of a mispredicted branch, and of an addition that waits for the one before in memory, in instructions.
-MISPREDICTED_UOPS, ADDED_AGAIN_UOPS = 80, 54
+# its vectors.
+LANE_UOPS, RESOLVE_UOPS, VECTOR_UOPS, PREFETCH_UOPS, ROW_UOPS = 3, 4, 4, 2, 8
+# Cost of a mispredicted branch, in instructions.
+MISPREDICTED_UOPS = 80
 # Lines that a processor fetches in vain behind a row that the next one read does not follow.
 FETCHED_BEHIND = 16
 # The part of the last cache that counts as ours, in rooms of a thread.
@@ -91,7 +87,7 @@ GATHERED = 0.65
 # Cost of a row of memory that is read without a prefetch, relative to a single element.
 ROWS_ALONE = 1.5
 
-# Take another schedule than that of the rules only if its predicted time is so many times less: of prefetches and
-# staged indices; of stores; of stores of bags with prefetches in a loop of their own; and of no prefetch at all.
+# Take another schedule than that of the rules only if its predicted time is so many times less: of prefetches;
+# of stores; of stores of bags with prefetches in a loop of their own; and of no prefetch at all.
 LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES = 1.12, 1.05
 LEAST_GAIN_OF_FISSIONED_STORES, LEAST_GAIN_OF_NO_PREFETCH = 1.02, 1.3

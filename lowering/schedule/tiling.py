@@ -9,11 +9,8 @@ from .schedule import Names, Schedule, Tiles
 from .shape import Loops, NestShape, scheduled_loops, trips
 from .steps import CompactIndices, GroupIndices, HoistIndices, VectorizeLists
 from .thresholds import (
-    LEAST_TIMES_STAGED_RESULT,
     MIN_CHECKED,
     MIN_FUSED_CHECKS,
-    MIN_PREFETCHED_INDEX_BYTES,
-    MIN_RUN_BYTES,
     MIN_RUN_CHECKED,
     MIN_STAGED_BAG_INDICES,
     MOST_STAGED_RESULT_BYTES,
@@ -101,8 +98,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     enough indices for vectors. Short rows of indices are checked faster by one loop over all, before the copy, unless
     their size is part of the code: then it is one loop over those of a tile, as it is over those of bags.
 
-    The indices of the next iteration are prefetched along with the copy where they are more than the processor fetches
-    ahead, and L1 holds those of both.
+    The indices of the next iteration are prefetched along with the copy where L1 holds those of both.
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
     is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
@@ -114,8 +110,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     loops = scheduled_loops(nest, schedule)
     is_looked_up = [loop.name.dimension in nest.looked_up for loop in loops]
     has_vectors = schedule.lanes is not None and not nest.is_row
-    is_run = has_vectors and nest.innermost[0].role == "indices"
-    least, least_bytes = (MIN_RUN_CHECKED, MIN_RUN_BYTES) if is_run else (MIN_CHECKED, MIN_PREFETCHED_INDEX_BYTES)
+    least = MIN_RUN_CHECKED if has_vectors and nest.innermost[0].role == "indices" else MIN_CHECKED
     found, count = None, 0
     for place, loop in enumerate(loops):
         if not is_looked_up[place]:
@@ -125,8 +120,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
             found, count = loop.name, checked
     if found is None:
         return None
-    size_bytes = nest.index_bytes * count
-    fits = not schedule.has(HoistIndices) and least_bytes <= size_bytes <= machine.l1_bytes // 2
+    fits = not schedule.has(HoistIndices) and nest.index_bytes * count <= machine.l1_bytes // 2
     return FusedCheck(found, has_vectors and fits)
 
 
@@ -153,7 +147,7 @@ def _can_stage_result(nest: NestShape, machine: MachineModel) -> bool:
     The check reads from memory what owners read once more; the copy reads the buffer and writes out.
     """
     is_one_run = sum(size != 1 for _, size in nest.table) == 1
-    is_small = nest.table_bytes <= min(MOST_STAGED_RESULT_BYTES, nest.all_index_bytes // LEAST_TIMES_STAGED_RESULT)
+    is_small = nest.table_bytes <= MOST_STAGED_RESULT_BYTES
     return is_one_run and is_small and machine.exceeds_last_level_cache(2 * nest.all_index_bytes)
 
 

@@ -61,8 +61,8 @@ def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, lo
     ("arguments", "prefetches_all"),
     [
         (("gather", "512x4000xf32", "512x900xi64", 1, 1), True),
-        (("gather", "512x4000xf32", "512x128xi64", 1, 1), True),
-        (("gather", "512x4000xf32", "512x200xi32", 1, 1), False),  # as few lines as the processor fetches ahead
+        (("gather", "512x4000xf32", "512x128xi32", 1, 1), True),
+        (("gather", "512x4000xf32", "512x127xi64", 1, 1), False),  # too few of a batch: a tile of batches is checked
         (("gather", "512x4000xf32", "512x3000xi64", 1, 1), False),  # twice as many bytes as L1 has
         (("gather", "1000x16xf32", "20000xi64"), False),  # rows
     ],
@@ -118,7 +118,7 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
         (("gather_reduce", "30000x16xf32", "4000x16xi64 strided<[32, 2]>"), {}, "indices_o", None),
         (("gather_reduce", "300000x64xf32", "10x2xi64"), {}, None, None),  # one thread
         (("gather_grad", "1000000xf32", "4000000xi64"), {}, "count", "count, stage"),  # lists
-        (("gather_grad", "1000000xf32", "2999999xi64"), {}, "count", None),  # fewer indices, for so much to copy
+        (("gather_grad", "1000000xf32", "2999999xi64"), {}, "count", "count, stage"),
         (("gather_grad", "300000xf32", "2000000xi64"), {}, "count", None),  # which the last cache holds
         (("gather_grad", "4200000xf32", "40000000xi64"), {}, "count", None),  # too many bytes to copy
         (("gather_grad", "1000000xf32", "4000000xi16"), {}, None, None),  # nothing to check
