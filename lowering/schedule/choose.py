@@ -3,8 +3,8 @@
 The terms of a prediction are sums over steps, so the choice takes one kind of step after the other. Plain Python.
 """
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from operator import itemgetter
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
@@ -15,11 +15,7 @@ from .predict import Model
 from .prefetch_heuristic import prefetches_ahead
 from .schedule import Choice, Schedule
 from .shape import NestShape
-from .steps import FuseIntoOwners, GatherLanes, GroupIndices, Prefetch, Step, StreamStores
-
-Describe = Callable[[Schedule], str]
-# Gives, for what the rules propose and a schedule, others that differ from the schedule in some steps.
-Options = Callable[[NestShape, MachineModel, Schedule, Schedule], list[Schedule]]
+from .steps import FuseIntoOwners, GatherLanes, GroupIndices, Prefetch, StreamStores
 
 
 def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
@@ -28,24 +24,25 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     Prefetches, then stores differ from what the rules propose where the prediction for others is clearly less. Lanes
     are gathered where loads may be far slower: the values of the indices are not known.
     """
-    rules = found = proposed.schedule
+    found = proposed.schedule
     model, reasons = Model(nest, machine), list[str]()
     least_us = model.predict(found).time_us
-    for kind, describe, options, gain in _STEPS:
-        others = options(nest, machine, rules, found)
+    drops = fixed.LEAST_GAIN_OF_NO_PREFETCH if found.has(Prefetch) else fixed.LEAST_PREDICTED_GAIN
+    for describe, vary, gain in (
+        (_tell_prefetches, _other_prefetches, drops),
+        (_tell_stores, _other_stores, fixed.LEAST_GAIN_OF_STORES),
+    ):
         # where memory is the limit, many take as long but for how the terms round: the first of them counts
-        times = [(round(model.predict(other).time_us, 3), place) for place, other in enumerate(others)]
-        time_us, place = min(times, default=(math.inf, 0))
-        drops = kind is Prefetch and bool(others) and not others[place].has(Prefetch)
-        if time_us * (fixed.LEAST_GAIN_OF_NO_PREFETCH if drops else gain) <= least_us:
-            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(found)}"
-            reasons.append(f"but {describe(others[place])}: {told}")
-            found, least_us = others[place], time_us
+        others = [(round(model.predict(other).time_us, 3), other) for other in vary(nest, machine, found)]
+        if not others:
             continue
-        unlike = [each for each in times if others[each[1]].has(kind) != found.has(kind)]
-        time_us, place = min(unlike, default=(0.0, 0))
-        if time_us >= fixed.LEAST_GAIN_OF_STORES * least_us:
-            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(others[place])}"
+        time_us, other = min(others, key=itemgetter(0))
+        if time_us * gain <= least_us:
+            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(found)}"
+            reasons.append(f"but {describe(other)}: {told}")
+            found, least_us = other, time_us
+        elif time_us >= fixed.LEAST_GAIN_OF_STORES * least_us:
+            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(other)}"
             reasons.append(f"{describe(found)}: {told}")
     found, why = _gathered(nest, machine, model, found)
     return Choice(found, (*proposed.reasons, *reasons, *why))
@@ -80,22 +77,24 @@ def _gathered(
     return gathered, (f"but lanes are loaded by gather instructions: predicted to take {orders}",)
 
 
-def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
-    tried = ((), *prefetches_ahead(nest, machine, rules))
-    return [found.with_prefetches(each) for each in tried if each != rules.prefetches()]
+def _other_prefetches(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Schedule]:
+    """Return a schedule without its prefetches, or with others where it has none."""
+    if rules.has(Prefetch):
+        return [rules.without(Prefetch)]
+    return [rules.put(*each) for each in prefetches_ahead(nest, machine, rules) if each]
 
 
-def _stores(nest: NestShape, machine: MachineModel, rules: Schedule, found: Schedule) -> list[Schedule]:
-    """Return the other kind of stores, where non-temporal ones are worth a thought."""
+def _other_stores(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Schedule]:
+    """Return a schedule with the other kind of stores, where non-temporal ones are worth a thought."""
     (_, size), lanes = nest.innermost, rules.lanes
     if lanes is None:
         return []
     if rules.has(StreamStores):
-        return [found.without(StreamStores)]
+        return [rules.without(StreamStores)]
     is_odd, is_known = size % lanes != 0, rules.row_bytes is not None
     least = least_streamed_bytes(nest, lanes, overlaps=is_known and is_odd, is_known=is_known and not nest.is_row)
     is_long = nest.run_bytes >= least and nest.out_bytes >= machine.l3_room_bytes  # a smaller result is read from there
-    return [found.put(StreamStores())] if is_long else []
+    return [rules.put(StreamStores())] if is_long else []
 
 
 def _tell_prefetches(schedule: Schedule) -> str:
@@ -110,13 +109,6 @@ def _tell_stores(schedule: Schedule) -> str:
 
 def _time(time_us: float) -> str:
     return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
-
-
-# The step that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
-_STEPS: tuple[tuple[type[Step], Describe, Options, float], ...] = (
-    (Prefetch, _tell_prefetches, _ahead, fixed.LEAST_PREDICTED_GAIN),
-    (StreamStores, _tell_stores, _stores, fixed.LEAST_GAIN_OF_STORES),
-)
 
 
 def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:

@@ -7,7 +7,7 @@ from ...ir.loop_name import LoopName
 from .machine_model import LINE_BYTES, MachineModel, tile_size
 from .schedule import Names, Schedule, Tiles
 from .shape import Loops, NestShape, scheduled_loops, trips
-from .steps import CompactIndices, GroupIndices, HoistIndices, VectorizeLists
+from .steps import CompactIndices, GroupIndices, HoistIndices, InterchangeLoops, VectorizeLists
 from .thresholds import (
     MIN_CHECKED,
     MIN_FUSED_CHECKS,
@@ -168,11 +168,11 @@ def staged_bits_of_bags(nest: NestShape) -> int | None:
 
 def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
     """Return the bits of a position that the check of a gradient stages: of short rows, added in their order."""
-    shares_rows = any(name != "owners" for name in _shared(schedule))
-    has_others = schedule.has(CompactIndices) or schedule.has(GroupIndices)
-    is_plain = not (has_others or schedule.order or shares_rows)
     is_short = nest.row_bytes <= LINE_BYTES and nest.all_index_bytes > machine.l2_bytes
-    if not (is_plain and is_short and nest.index_bytes == STAGED_INDEX_BYTES):
+    has_others = schedule.has(CompactIndices) or schedule.has(GroupIndices) or schedule.has(InterchangeLoops)
+    if not is_short or has_others or nest.index_bytes != STAGED_INDEX_BYTES:
+        return None
+    if any(name != "owners" for name in _shared(schedule)):  # they share rows
         return None
     return _fewest_bits(nest, (*STAGED_BITS, 32))
 
