@@ -27,9 +27,8 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     found = proposed.schedule
     model, reasons = Model(nest, machine), list[str]()
     least_us = model.predict(found).time_us
-    drops = fixed.LEAST_GAIN_OF_NO_PREFETCH if found.has(Prefetch) else fixed.LEAST_PREDICTED_GAIN
     for describe, vary, gain in (
-        (_tell_prefetches, _other_prefetches, drops),
+        (_tell_prefetches, _other_prefetches, fixed.LEAST_PREDICTED_GAIN),
         (_tell_stores, _other_stores, fixed.LEAST_GAIN_OF_STORES),
     ):
         # where memory is the limit, many take as long but for how the terms round: the first of them counts
@@ -37,6 +36,8 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
         if not others:
             continue
         time_us, other = min(others, key=itemgetter(0))
+        if found.has(Prefetch) and not other.has(Prefetch):
+            gain = fixed.LEAST_GAIN_OF_NO_PREFETCH
         if time_us * gain <= least_us:
             told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(found)}"
             reasons.append(f"but {describe(other)}: {told}")
@@ -78,10 +79,10 @@ def _gathered(
 
 
 def _other_prefetches(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Schedule]:
-    """Return a schedule without its prefetches, or with others where it has none."""
-    if rules.has(Prefetch):
-        return [rules.without(Prefetch)]
-    return [rules.put(*each) for each in prefetches_ahead(nest, machine, rules) if each]
+    """Return a schedule without its prefetches; and with others, unless it has those into both caches already."""
+    found = rules.prefetches()
+    others = [] if len(found) > 1 else prefetches_ahead(nest, machine, rules)
+    return [rules.with_prefetches(each) for each in ((), *others) if each != found]
 
 
 def _other_stores(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Schedule]:
