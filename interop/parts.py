@@ -17,14 +17,13 @@ from ..ir.array_spec import ArraySpec
 from ..ir.element_types import as_bytes, check_scale, number_scale
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
-from ..ir.positions import NOWHERE, first_outside, reject_negative, resolve
+from ..ir.positions import NOWHERE, bounds_error, first_outside, reject_negative, resolve
 from ..ir.problem import Problem, check_addresses
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..kernels.runtime.array_checks import index_array, summation_dtype
 from ..kernels.runtime.call_cache import CALLS, one_object
 from ..kernels.runtime.dispatch import Request, run, run_gather
-from ..kernels.runtime.prepare import bounds_error
 
 # A number for every dimension of an array; dimensions of data, indices and slices with one number are one.
 Labels = tuple[int, ...]

@@ -1,12 +1,14 @@
 """Where the indices of a gather point, in NumPy: for all that is neither a kernel nor the reference. Plain Python."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .errors import BoundsError
-from .semantics import Bounds, IndexArithmetic, Shape, resolve_index
+from .problem import Problem
+from .semantics import NO_NEGATIVE_INDICES, Bounds, IndexArithmetic, Shape, resolve_index
 
 # The position of an index that means none.
 NOWHERE = -1
@@ -107,3 +109,31 @@ def reject_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> No
 def place_in_whole(place: Shape, origin: Shape) -> Shape:
     """Return the place in an array of a place in its block that starts at `origin`; () is where the array starts."""
     return tuple(map(sum, zip(place, origin, strict=True))) if origin else place
+
+
+def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
+    """Return the error that names the first index outside; a block of indices starts at `origin` in the whole."""
+    axes, sizes = problem.axes, problem.axis_sizes
+    if 0 in sizes:
+        return BoundsError(_empty_axis_message(problem))
+    if (found := first_outside(indices, sizes)) is None:
+        return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
+    place, count = found
+    which = place[-1] if len(axes) > 1 else 0
+    size, axis = sizes[which], axes[which]
+    block = " of its block" if indices.shape != problem.indices.shape else ""
+    others = f" ({count} of {indices.size} indices{block} are out of range)" if count > 1 else ""
+    least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
+    remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"
+    shown = place_in_whole(place, origin)
+    return BoundsError(
+        f"index {int(indices[place])} at position {shown} of indices is out of range [{least}, {size - 1}] "
+        f"for axis {axis} of size {size}{others}{remedy}"
+    )
+
+
+def _empty_axis_message(problem: Problem) -> str:
+    count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
+    said = "" if problem.version else f" with bounds='{problem.bounds}'"
+    remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
+    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{said}; {remedy}"

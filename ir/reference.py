@@ -1,13 +1,16 @@
-"""The gather in plain NumPy, one element at a time: the first oracle. Slow, and meant to be read."""
+"""The gather in plain NumPy: the first oracle, and what answers calls that no kernel does (yet). Meant to be read."""
 
 import math
 from typing import Any
 
 import numpy as np
 
+from .canonical import dim_names
 from .element_types import as_bytes, number_scale
 from .errors import BoundsError
 from .operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
+from .positions import NOWHERE, bounds_error
+from .positions import resolve as resolve_all
 from .problem import Problem
 from .semantics import Bounds, Shape, resolve_index
 
@@ -35,7 +38,13 @@ def resolve(index: int, size: int, bounds: Bounds) -> int | None:
     raise BoundsError(f"index {index} is out of range [{-size}, {size - 1}]")
 
 
-def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
+def run(
+    operator: OperatorSpec,
+    data: np.ndarray,
+    indices: np.ndarray,
+    bounds: Bounds = Bounds.ERROR,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
     """Carry out any operator.
 
         gather           out[before.., outer.., after..] = data[before.., outer.., position]
@@ -49,36 +58,84 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
     Args:
         operator: with its attributes negative or not.
         data: any shape of rank 1 or more, any dtype; dimensions that are not indexed at its end are carried whole.
-        indices: of a shape that fits, any integer dtype.
+        indices: of a shape that fits, any native integer dtype.
         bounds: what an index outside means; with ZERO, one component of a tuple outside makes the whole slice zeros.
+        out: where to put the result: of its shape and dtype, and of no memory of the inputs.
 
     Returns:
-        A new C-contiguous array of the shape that `operator.result_shape` gives.
+        `out`, or a new C-contiguous array of the shape that `operator.result_shape` gives.
 
     Raises:
-        BoundsError: an index is not valid under `bounds`.
+        BoundsError: an index is not valid under `bounds`; `out` is untouched.
         InvalidGatherError: the attributes do not fit the shapes.
     """
-    if isinstance(operator, GatherReduce):
-        return reduce(operator, data, indices, bounds)
     is_elements = isinstance(operator, GatherElements)
     operator = operator.normalized(data.shape[: indices.ndim] if is_elements else data.shape, indices.shape)
-    dtype, data = data.dtype, as_bytes(data)
-    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
+    if isinstance(operator, GatherReduce):
+        sums = reduce(operator, data, indices, bounds)
+        if out is not None:
+            out[...] = sums
+        return sums if out is None else out
+    shape = operator.result_shape(data.shape, indices.shape)
+    components = np.moveaxis(indices, -1, 0) if isinstance(operator, GatherNd) else [indices]
     axes = operator.axes(indices.shape)
-    assert isinstance(operator, Gather | GatherNd | GatherElements)
-    shared = operator.axis if isinstance(operator, GatherElements) else operator.batch_dims
-    outers = data.shape[shared : axes.start]
-    tuples = indices if isinstance(operator, GatherNd) else indices[..., np.newaxis]
-    for place in np.ndindex(*tuples.shape[:-1]):
-        before, after = place[:shared], place[shared:]
-        position = [
-            resolve(int(index), data.shape[axis], bounds) for index, axis in zip(tuples[place], axes, strict=True)
-        ]
-        for outer in np.ndindex(*outers):
-            source = (*before, *outer, *position, *(after[1:] if is_elements else ()))
-            out[(*before, *outer, *after)] = zero_of(data.dtype) if None in position else data[source]
-    return out.view(dtype) if out.dtype != dtype else out
+    positions = [_positions(part, data.shape[axis], bounds) for part, axis in zip(components, axes, strict=True)]
+    out = np.ndarray(shape, data.dtype) if out is None else out
+    read, written = as_bytes(data), as_bytes(out)
+    subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
+    if out.size and data.size:
+        tail = data.shape[len(subscripts) :]
+        if not data.flags.c_contiguous:
+            written[...] = read[(*subscripts, ...)]  # an Ellipsis keeps an element that is a list
+        elif isinstance(operator, Gather) and not operator.batch_dims:
+            np.take(read, positions[0], operator.axis, written, "clip")
+        else:
+            rows = np.ravel_multi_index(np.broadcast_arrays(*subscripts), data.shape[: len(subscripts)], "clip")
+            np.take(read.reshape(-1, *tail), rows, 0, written, "clip")
+    if is_none.any():
+        np.copyto(
+            written, zero_of(written.dtype), where=is_none.reshape(is_none.shape + (1,) * (out.ndim - is_none.ndim))
+        )
+    return out
+
+
+def _positions(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
+    """Return the position of each index, `NOWHERE` for zeros; raises BoundsError as `resolve` does."""
+    positions = resolve_all(indices, size, bounds)
+    if indices.size and bounds is not Bounds.ZERO and (size == 0 or bounds is Bounds.ERROR):
+        is_outside = positions == NOWHERE
+        if is_outside.any():
+            resolve(int(indices[is_outside][0]), size, bounds)
+    return positions
+
+
+def _subscripts(
+    operator: OperatorSpec, shape: Shape, indices_shape: Shape, result_shape: Shape, positions: list[np.ndarray]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the subscripts of data for each slice of the result, and whether the slice is none of data.
+
+    The dimensions at the end of data which no index selects from have no subscripts: slices hold them whole. All arrays
+    broadcast over the other dimensions of the result.
+    """
+    roles = operator.roles(len(shape), indices_shape)
+    loops, names = dim_names(roles, "out"), dim_names(roles, "data")
+    looked_up = [name for name in dim_names(roles, "indices") if name.role != "tuple"]
+    whole = 0
+    while names[-1 - whole].role in ("inner", "unit") and names[-1 - whole].loop not in looked_up:
+        whole += 1
+    loops, trips = loops[: len(loops) - whole], dict(zip(loops, result_shape, strict=True))
+    subscripts: list[np.ndarray] = []
+    is_none, resolved = np.zeros((1,) * len(loops), bool), iter(positions)
+    for name in names[: len(names) - whole]:
+        is_axis = name.role == "axis"
+        over = looked_up if is_axis else (name.loop,)
+        along = (next(resolved) if is_axis else np.arange(trips[name.loop])).reshape(
+            [trips[loop] if loop in over else 1 for loop in loops]
+        )
+        if is_axis:
+            is_none = is_none | (along == NOWHERE)
+        subscripts.append(along)
+    return subscripts, is_none
 
 
 def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
@@ -101,26 +158,25 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
     """
     operator.normalized(data.shape, indices.shape)
     sums = np.zeros(operator.result_shape(data.shape, indices.shape), operator.result_dtype(data.dtype))
-    counts = np.zeros((*sums.shape[: sums.ndim - data.ndim + 1], *[1] * (data.ndim - 1)), np.int64)
     factors: list[np.ndarray] = []
     if isinstance(operator, GatherWeighted):
         indices, *bits = np.moveaxis(indices, -1, 0)
         factors = [np.ascontiguousarray(part).view(sums.dtype) for part in bits]
-    for place in np.ndindex(*indices.shape):
-        position = resolve(int(indices[place]), data.shape[0], bounds)
-        if position is not None:
-            counts[place[:-1]] += 1
-            so_far, row = sums[place[:-1]], data[position].astype(sums.dtype)
+    per_slice = (..., *[np.newaxis] * (data.ndim - 1))
+    positions = _positions(indices, data.shape[0], bounds)
+    is_added = (positions != NOWHERE)[per_slice]
+    with np.errstate(all="ignore"):
+        for place in range(indices.shape[-1] if data.size else 0):
+            rows = data[positions[..., place]].astype(sums.dtype)
+            is_next = is_added[(slice(None),) * (indices.ndim - 1) + (place,)]
             if isinstance(operator, GatherMax):
-                sums[place[:-1]] = row if place[-1] == 0 else np.where(row > so_far, row, so_far)
+                np.copyto(sums, rows, where=is_next & ((rows > sums) if place else np.True_))
                 continue
-            with np.errstate(all="ignore"):
-                row = row * factors[0][place] if factors else row
-                row = row + factors[1][place] if factors[1:] else row
-                sums[place[:-1]] = so_far + row
-    if operator.divides:
-        with np.errstate(all="ignore"):
-            sums /= np.maximum(counts, 1).astype(sums.dtype)
+            for factor, combine in zip(factors, (np.multiply, np.add), strict=False):
+                rows = combine(rows, factor[..., place][per_slice])
+            np.add(sums, rows, out=sums, where=is_next)
+        if operator.divides:
+            sums /= np.maximum(is_added.sum(axis=indices.ndim - 1), 1).astype(sums.dtype)
     return sums
 
 
@@ -148,21 +204,31 @@ def gradient(
     places = np.arange(1, math.prod(data_shape) + 1).reshape(data_shape)
     read = run(operator, places, indices, bounds).reshape(-1)
     sums: Any = np.zeros(math.prod(data_shape), grad.dtype)
-    np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
-    if scale != 1:
-        parts = sums.view(sums.real.dtype)  # a real number multiplies each part of a complex one
-        factor = np.array(number_scale(scale, grad.dtype)).astype(parts.dtype)
-        sums = (parts * factor).astype(parts.dtype).view(grad.dtype)
+    with np.errstate(all="ignore"):
+        np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
+        if scale != 1 and grad.dtype.kind in "mO":
+            sums = sums * (int(scale) if scale.is_integer() and scale != 0 else scale)
+        elif scale != 1:
+            parts = sums.view(sums.real.dtype)  # a real number multiplies each part of a complex one
+            factor = np.array(number_scale(scale, grad.dtype)).astype(parts.dtype)
+            sums = (parts * factor).astype(parts.dtype).view(grad.dtype)
     return sums.reshape(data_shape)
 
 
-def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Carry out the operator or the gradient of a problem; of a gradient, `data` is grad.
+def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Carry out the operator or the gradient of a problem; of a gradient, `data` is grad; `out` is as for `run`.
 
     Raises:
-        BoundsError: an index is not valid.
+        BoundsError: an index is not valid; `out` is untouched.
     """
     operator, bounds = problem.operator, problem.bounds
-    if problem.gradient is None:
-        return run(operator, data, indices, bounds)
-    return gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
+    try:
+        if problem.gradient is None:
+            return run(operator, data, indices, bounds, out)
+        sums = gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
+    except BoundsError:
+        raise bounds_error(problem, indices) from None
+    if out is None:
+        return sums
+    out[...] = sums
+    return out

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherMax, GatherMean, GatherReduce, GatherWeighted, GatherWeightedMean
-from ...ir.positions import NOWHERE, first_outside, resolve
+from ...ir.positions import NOWHERE, bounds_error, first_outside, resolve
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
 from ..gather import gather, run_operator
 from ..runtime.array_checks import index_array
-from ..runtime.prepare import bounds_error
 from .widened import with_weights
 
 OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()

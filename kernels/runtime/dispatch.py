@@ -4,13 +4,13 @@ A call comes in as a `Request` with arrays in memory. A prepared kernel is cache
 call becomes a `Problem`, is planned and prepared. Each step passes a frozen value to the next.
 """
 
-import math
 import sys
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...ir import reference
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import as_bytes, check_scale, is_movable, number_width
 from ...ir.errors import BoundsError
@@ -24,7 +24,6 @@ from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
 from .array_checks import check_out, lies_evenly, summation_dtype
 from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
-from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
 from .prepare import Prepared, prepare_problem
 
 
@@ -216,19 +215,11 @@ def _remembered(
 
 def _run_with_numpy(request: Request, source: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     """Run a call on elements that no kernel moves or adds."""
-    shape = source.shape if request.gradient is None else request.table_shape
-    count, problem = math.prod(shape), None
-    if out is not None or request.gradient is not None or count > MOST_NUMBERED:
-        problem = request.problem(source, indices)
-        check_out(out, problem.result.shape, source.dtype)
-    if problem is not None and count > MOST_NUMBERED:
-        numbers = numbers_of(problem, indices)
-    else:
-        table, rest = np.arange(1, count + 1).reshape(shape), (request.version, request.node)
-        numbers = run_gather(request.operator, table, indices, request.bounds, None, *rest)
-    if request.gradient is None:
-        return take_numbered(source, numbers, out)
-    return _delivered(request, add_numbered(request.gradient, shape, source, numbers), source.dtype, out)
+    problem = request.problem(source, indices)
+    check_out(out, problem.result.shape, source.dtype)
+    is_apart = out is not None and not np.may_share_memory(out, source) and not np.may_share_memory(out, indices)
+    result = reference.of_problem(problem, source, indices, out if is_apart else None)
+    return result if result is out else _delivered(request, result, source.dtype, out)
 
 
 def _delivered(request: Request, result: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:

@@ -8,9 +8,8 @@ import numpy as np
 
 from ...ir.errors import BoundsError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
 from ...ir.loop_name import LoopName
-from ...ir.positions import first_outside, place_in_whole
+from ...ir.positions import bounds_error
 from ...ir.problem import Problem
-from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
 from ...lowering.numba.program import NO_MEMORY, Program
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.machine_model import LINE_BYTES
@@ -75,7 +74,7 @@ class Prepared:
         """
         action = self.plan.action
         if action == "reject":
-            raise BoundsError(_empty_axis_message(self.plan.problem))
+            raise bounds_error(self.plan.problem, indices)
         if action == "zeros":
             out.view(f"V{out.dtype.itemsize}")[...] = np.zeros((), f"V{out.dtype.itemsize}")
             gradient = self.plan.problem.gradient
@@ -193,31 +192,3 @@ def kernel_error(problem: Problem, indices: np.ndarray, result: int) -> Gatherne
         f"the kernel of this {what} keeps positions of its {indices.size} indices, or its result, in memory of its "
         "own, and the system has none for that; free some, or set the knob schedule to '', which takes none"
     )
-
-
-def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
-    """Return the error that names the first index outside; a block of indices starts at `origin` in the whole."""
-    axes, sizes = problem.axes, problem.axis_sizes
-    if 0 in sizes:
-        return BoundsError(_empty_axis_message(problem))
-    if (found := first_outside(indices, sizes)) is None:
-        return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
-    place, count = found
-    which = place[-1] if len(axes) > 1 else 0
-    size, axis = sizes[which], axes[which]
-    block = " of its block" if indices.shape != problem.indices.shape else ""
-    others = f" ({count} of {indices.size} indices{block} are out of range)" if count > 1 else ""
-    least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
-    remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"
-    shown = place_in_whole(place, origin)
-    return BoundsError(
-        f"index {int(indices[place])} at position {shown} of indices is out of range [{least}, {size - 1}] "
-        f"for axis {axis} of size {size}{others}{remedy}"
-    )
-
-
-def _empty_axis_message(problem: Problem) -> str:
-    count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
-    said = "" if problem.version else f" with bounds='{problem.bounds}'"
-    remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
-    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{said}; {remedy}"
