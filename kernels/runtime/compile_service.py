@@ -318,17 +318,24 @@ def _is_stored(plan: Plan) -> bool:
     return os.path.isdir(entry_folder(plan.key, plan.pipeline))
 
 
+def problem_with_service() -> str | None:
+    """Return why this process can have no child that is a Python, or None."""
+    program = sys.executable or ""
+    if os.name == "posix" and not getattr(sys, "frozen", False) and "python" in os.path.basename(program).lower():
+        return None
+    return f"{program or 'this program'} is no Python that runs modules"
+
+
 def _start_child() -> Any:
     """Return the child process, with pipes that do not block; raises OSError where there can be none."""
     import subprocess
 
-    program = sys.executable or ""
-    if os.name != "posix" or getattr(sys, "frozen", False) or "python" not in os.path.basename(program).lower():
-        raise OSError(f"{program or 'this program'} is no Python that runs modules")
+    if (problem := problem_with_service()) is not None:
+        raise OSError(problem)
     folders = [os.path.abspath(folder) for folder in sys.path if folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
     process = subprocess.Popen(
-        [program, "-P", "-m", __name__],
+        [sys.executable, "-P", "-m", __name__],
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

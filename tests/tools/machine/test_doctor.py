@@ -170,3 +170,10 @@ def test_programs_have_their_version_or_the_reason_why_they_cannot_be_used(gathe
 
 def test_sizes_are_shown_in_binary_units():
     assert doctor._shown("caches_bytes", {"L1": 32768, "L3": 2**25}) == "L1 32 KiB, L3 32.0 MiB"
+
+
+def test_a_program_that_cannot_have_the_compile_service_is_a_note(gathernest, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/opt/sheets")
+    facts = facts_of(gathernest("doctor", "--json"))
+    assert facts["compilation"] | {"mode": "now", "service_can_start": False} == facts["compilation"]
+    assert any(note.startswith("the compile service cannot start (/opt/sheets is no Python") for note in facts["notes"])
