@@ -34,6 +34,7 @@ _NAMES = {
     "kernels.playground.scheduling": "ScheduleScript schedule",
     "kernels.playground.step": "step",
     "kernels.stepping.steps": "Steps",
+    "kernels.runtime.prepare": "wait",
     "kernels.take": "take take_along_axis",
     "kernels.tune": "tune",
     "kernels.warm": "warm",
@@ -50,6 +51,7 @@ _WITHOUT_LIBRARIES = (
     "kernels.kernel",
     "kernels.reduction.gather_reduce",
     "kernels.reduction.reduce_gradients",
+    "kernels.runtime.prepare",
     "kernels.take",
     "lowering.schedule.schedule",
 )

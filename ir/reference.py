@@ -82,20 +82,19 @@ def run(
     positions = [_positions(part, data.shape[axis], bounds) for part, axis in zip(components, axes, strict=True)]
     out = np.ndarray(shape, data.dtype) if out is None else out
     read, written = as_bytes(data), as_bytes(out)
-    subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
-    if out.size and data.size:
-        tail = data.shape[len(subscripts) :]
-        if not data.flags.c_contiguous:
-            written[...] = read[(*subscripts, ...)]  # an Ellipsis keeps an element that is a list
-        elif isinstance(operator, Gather) and not operator.batch_dims:
-            np.take(read, positions[0], operator.axis, written, "clip")
-        else:
+    if isinstance(operator, Gather) and not operator.batch_dims and data.size and data.flags.c_contiguous:
+        is_none = (positions[0] == NOWHERE).reshape((1,) * operator.axis + indices.shape)
+        np.take(read, positions[0], operator.axis, written, "clip")
+    else:
+        subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
+        if out.size and data.size and data.flags.c_contiguous:
             rows = np.ravel_multi_index(np.broadcast_arrays(*subscripts), data.shape[: len(subscripts)], "clip")
-            np.take(read.reshape(-1, *tail), rows, 0, written, "clip")
+            np.take(read.reshape(-1, *data.shape[len(subscripts) :]), rows, 0, written, "clip")
+        elif out.size and data.size:
+            written[...] = read[(*subscripts, ...)]  # an Ellipsis keeps an element that is a list
     if is_none.any():
-        np.copyto(
-            written, zero_of(written.dtype), where=is_none.reshape(is_none.shape + (1,) * (out.ndim - is_none.ndim))
-        )
+        slices = is_none.reshape(is_none.shape + (1,) * (out.ndim - is_none.ndim))
+        np.copyto(written, zero_of(written.dtype), where=slices)
     return out
 
 

@@ -21,6 +21,9 @@ if "GATHERNEST_CACHE_DIR" not in os.environ:
 # Schedules are chosen for one machine, so that a test sees the same kernels everywhere.
 os.environ.setdefault("GATHERNEST_MACHINE", "zen4")
 
+# Kernels are tested, and not what answers until they are compiled; what tests that asks for it.
+os.environ.setdefault("GATHERNEST_COMPILE", "now")
+
 # The share of the examples of random tests to draw. The processes of pytest-xdist inherit it.
 os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv else "0.3")
 
@@ -184,11 +187,13 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
     from gathernest.kernels.host.runtime import RUNTIME
     from gathernest.kernels.runtime import call_cache
+    from gathernest.kernels.runtime.compile_service import KERNELS
 
     def forget_now() -> None:
         monkeypatch.setattr(RUNTIME, "loaded", {})
         monkeypatch.setattr(RUNTIME, "prepared", {})
         call_cache.CALLS.forget()
+        KERNELS.forget()
 
     forget_now()
     return forget_now

@@ -19,6 +19,7 @@ GROUPS = {
     "lowering.schedule": "Kernels",
     "kernels.tune": "Kernels",
     "kernels.warm": "Kernels",
+    "kernels.runtime.prepare": "Kernels",
     "ir.array_spec": "Kernels",
     "kernels.playground": "The playground",
     "kernels.stepping": "The playground",

@@ -51,13 +51,11 @@ def package_version(name: str) -> str:
 def code_fingerprint() -> str:
     """Return a digest of everything but the kernel's own key that decides its machine code.
 
-    That is: the sources that make it, the versions of Python and the packages that do, and the CPU as LLVM names it.
+    That is: the sources that make it, the versions of Python and the packages that do, and the CPU.
 
     A changed comment is a changed source. To leave comments out, by code objects without their lines, takes 11 to 13 ms
     in every process that calls a kernel, and 100 where there is no bytecode; the bytes take 1.5 (Zen 4).
     """
-    import llvmlite.binding as llvm
-
     digest = hashlib.sha256()
     for pattern in MAKES_CODE:
         for source in sorted(PACKAGE.glob(pattern)):
@@ -66,8 +64,7 @@ def code_fingerprint() -> str:
         *_installed_versions(("gathernest", "numpy", "numba", "llvmlite", "xdsl")),
         sys.version,
         platform.machine(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
+        *_cpu_names(),
         *(f"{name} {os.environ.get(name)}" for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")),
     ]
     digest.update("\n".join(facts).encode())
@@ -88,6 +85,20 @@ def _installed_versions(names: Collection[str]) -> list[str]:
         matches = (re.fullmatch(r"(.+)-(.+)\.dist-info", entry) for entry in entries)
         found = {match[1].lower(): match[2] for match in matches if match is not None} | found
     return [f"{name} {found.get(name) or package_version(name)}" for name in names]
+
+
+def _cpu_names() -> list[str]:
+    """Return what decides how LLVM names the CPU and its features: by the system, and by LLVM where that says nothing.
+
+    To import llvmlite takes 0.1 s, which a call that NumPy answers does not wait for.
+    """
+    names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+    names += ("CPU implementer", "CPU part", "CPU variant", "Features", "isa", "cpu")
+    if found := [f"{name} {cpu_facts()[name]}" for name in names if name in cpu_facts()]:
+        return found
+    import llvmlite.binding as llvm
+
+    return [llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
 
 
 @functools.cache

@@ -80,6 +80,11 @@ def _positive(text: str) -> int:
     return parse_whole(text, 1, _MAX_COUNT)
 
 
+def _compile(text: str) -> str:
+    return {mode: mode for mode in COMPILE_MODES}[text.strip().lower()]
+
+
+COMPILE_MODES = ("background", "now", "never")
 FLAGS = "0, 1, false, true, no, yes, off or on"
 _PATH, _COUNT, _FLAG = (_path, "a path"), (_positive, "a whole number from 1 below 2**31"), (_flag, FLAGS)
 _LIST = (
@@ -91,6 +96,10 @@ _LIST = (
     Knob(  # two results of 120 MB in turn, as a loop that binds one name has them, need one such block
         *("recycle_mb", _whole, "a whole number from 0 below 2**31", 256),
         "Megabytes of memory of dead results, of 32 MiB and more, that wait for the next one; 0 gives all back.",
+    ),
+    Knob(
+        *("compile", _compile, "background, now or never", "now"),
+        "When a call whose kernel is missing gets it: `background` and `never` let NumPy answer meanwhile.",
     ),
     Knob("num_threads", *_COUNT, None, "Most threads a large gather uses; one for each usable core if unset."),
     Knob("dump_dir", *_PATH, None, "Folder that gets every stage of every gather that is compiled."),
@@ -145,6 +154,7 @@ class Knobs:
     cache_dir: Path | None
     cache_limit_mb: int
     recycle_mb: int
+    compile: str
     num_threads: int | None
     dump_dir: Path | None
     override_dir: Path | None
@@ -201,6 +211,11 @@ class Knobs:
         """Return the value of a knob behind where it is from: `--dump-dir folder` or `GATHERNEST_DUMP_DIR=folder`."""
         place = self.place(name)
         return f"{place}{' ' if place.startswith('-') else '='}{getattr(self, name)}"
+
+    def asks_for_code(self) -> bool:
+        """Return whether a knob asks for code other than usual, or for its stages."""
+        is_other = self.interpret or self.always_compile or self.schedule is not None
+        return is_other or self.dump_dir is not None or self.override_dir is not None
 
     def is_scoped(self) -> bool:
         """Return whether this is inside a scope of a knob that decides what runs."""

@@ -105,6 +105,24 @@ class Runtime:
             outcome.clear()  # the error has this frame, and would live until the garbage collector runs
             del error
 
+    def begin(self, work: Callable[[], object]) -> bool:
+        """Have a thread do `work()` under the lock, and do not wait for it; return whether one could be started.
+
+        An error of the work is lost.
+        """
+        import threading
+        from contextlib import suppress
+
+        def run() -> None:
+            with suppress(Exception):
+                context.run(self._make_here, work, False)
+
+        if sys.is_finalizing():
+            return False
+        context, thread = copy_context(), threading.Thread(target=run)
+        self._start(thread)
+        return thread.ident is not None
+
     def _start(self, thread: Any) -> None:
         """Start a thread with a stack that is large enough, whatever size the process has chosen for new threads.
 

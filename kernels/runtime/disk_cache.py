@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...lowering.native.kernel_code import KernelCode
 
 SOURCE, OBJECT, SIDECAR = "kernel.py", "kernel.o", "kernel.json"
+LOCK = ".lock"  # a file of no bytes: processes that make the same entry lock one of its places
 MEGABYTE = 1024**2
 UNFINISHED_FOR_S = 86_400  # no kernel takes a day to compile
 PRUNED_EVERY = 32  # kernels; to count the bytes of 1400 took 180 ms on a busy machine, to compile one more than that
@@ -184,6 +185,17 @@ def _checked(key: str, pipeline: str, folder: Path) -> tuple[Program, bytes]:
     return Program.from_json(files[SOURCE].decode(), sidecar), files[OBJECT]
 
 
+def read_entry(folder: Path) -> dict[str, bytes]:
+    """Return the files of an entry by name, as another process sends them; raises OSError."""
+    return {name: read_own(folder / name) for name in (SOURCE, OBJECT, SIDECAR)}
+
+
+def loaded_from(pipeline: str, files: dict[str, bytes]) -> Loaded:
+    """Return the kernel of an entry's files, which are trusted; raises where they are not sound."""
+    program = Program.from_json(files[SOURCE].decode(), parse_json(files[SIDECAR]))
+    return Loaded(_kernel_code(files[OBJECT]), program, pipeline, from_cache=False)
+
+
 def _kernel_code(code: bytes) -> "KernelCode":
     from ...lowering.native.kernel_code import KernelCode  # llvmlite, which a first call needs and an import does not
 
@@ -271,5 +283,7 @@ def prune(limit_bytes: int) -> list[Entry]:
                 total_bytes -= entry.size_bytes if entry.is_finished else 0
     for root in {entry.folder.parent for entry in removed}:
         with contextlib.suppress(OSError):  # there are others in it
+            if not _folders(str(root)):
+                (root / LOCK).unlink(missing_ok=True)
             root.rmdir()
     return removed

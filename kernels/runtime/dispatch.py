@@ -150,7 +150,7 @@ def run(
     check_out(out, problem.result.shape, dtype)
     if prepared is None:
         problem = problem if written is None else problem.into(ArraySpec.of(written))
-        prepared = _remembered(like, problem, request.schedule, settings)
+        prepared = _remembered(like, problem, request.schedule, settings, may_wait=table is CALLS)
     result = prepared.result(request.result_dtype(read.dtype)) if written is None else written
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
@@ -202,11 +202,11 @@ def _is_even(array: np.ndarray) -> bool:
 
 
 def _remembered(
-    like: tuple[Any, ...], problem: Problem, schedule: Schedule | Pipeline | None, settings: Settings
+    like: tuple[Any, ...], problem: Problem, schedule: Schedule | Pipeline | None, settings: Settings, *, may_wait: bool
 ) -> Prepared:
     """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
-        prepared = prepare_problem(problem, schedule)
+        prepared = prepare_problem(problem, schedule, may_wait=may_wait)
     if prepared.loaded is not None and prepared.loaded.from_cache:
         CALLS.native()  # it comes from the cache, too, and the next call has it
     if len(RUNTIME.prepared) >= MOST_REMEMBERED:

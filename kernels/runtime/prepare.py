@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import reference
 from ...ir.errors import BoundsError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.positions import bounds_error
@@ -20,6 +21,7 @@ from ..host.machine import machine_model
 from ..host.recycled_memory import RECYCLED, empty_in_lines
 from ..host.runtime import RUNTIME
 from .array_checks import address
+from .compile_service import KERNELS
 from .disk_cache import Loaded, load_kernel
 from .launch import launch
 from .plan import Plan, make_plan
@@ -40,8 +42,9 @@ class Prepared:
         loaded: the compiled kernel; None when there is nothing to run.
         numbers: the kernel's arguments after the three addresses: sizes, strides, and the scale of a gradient.
         is_shared: whether the work is worth several threads.
-        was_run: whether it has been carried out.
+        was_run: whether its kernel has run.
         splits_rows: whether threads add to different parts of the same rows. Two parts in one line cause false sharing.
+        is_awaited: whether NumPy answers until there is a kernel.
     """
 
     plan: Plan
@@ -50,6 +53,7 @@ class Prepared:
     is_shared: bool = False
     was_run: bool = False
     splits_rows: bool = False
+    is_awaited: bool = False
 
     def result(self, dtype: np.dtype) -> np.ndarray:
         """Return a new array for the result; where threads split rows, it begins a line of the caches."""
@@ -84,6 +88,9 @@ class Prepared:
             return
         if action == "nothing":
             return
+        if self.is_awaited and not self._has_arrived():
+            reference.of_problem(self.plan.problem, data, indices, out)
+            return
         if self.loaded is None:
             return self._interpret(data, indices, out)
         target = self.target(data, out)
@@ -93,6 +100,16 @@ class Prepared:
         if target is not out:
             out[...] = target
         self.was_run = True
+
+    def _has_arrived(self) -> bool:
+        """Return whether there is a kernel by now, which is loaded then."""
+        if not KERNELS.can_load(self.plan, _load):
+            return False
+        prepared = RUNTIME.make(lambda: _ready(self.plan), kind="awaited")
+        self.plan, self.loaded, self.numbers = prepared.plan, prepared.loaded, prepared.numbers
+        self.is_shared, self.splits_rows = prepared.is_shared, prepared.splits_rows
+        self.is_awaited = False  # last, as another thread may run it meanwhile
+        return True
 
     def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         from ...ir.interpreters.interpreter import interpret
@@ -115,23 +132,35 @@ def planned(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Pl
         raise ScheduleError(f"{knobs.place('schedule')}: {error}") from None
 
 
-def prepare_problem(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Prepared:
-    """Return the prepared kernel of a problem, planned by `planned`."""
-    kind = type(problem.operator), problem.gradient is None, type(schedule), knobs.interpret
-    return RUNTIME.make(lambda: _prepare(problem, schedule), kind=kind)
+def prepare_problem(
+    problem: Problem, schedule: Schedule | Pipeline | None = None, *, may_wait: bool = False
+) -> Prepared:
+    """Return the prepared kernel of a problem, planned by `planned`.
+
+    With `may_wait` the knob `compile` says when it is compiled, and NumPy answers until then. Whoever asks for a
+    schedule, for stages or for other code than usual gets it at once.
+    """
+    may_wait = may_wait and schedule is None and knobs.compile != "now" and not knobs.asks_for_code()
+    kind = type(problem.operator), problem.gradient is None, type(schedule), knobs.interpret, may_wait
+    return RUNTIME.make(lambda: _prepare(problem, schedule, may_wait), kind=kind)
 
 
-def _prepare(problem: Problem, schedule: Schedule | Pipeline | None) -> Prepared:
+def _prepare(problem: Problem, schedule: Schedule | Pipeline | None, may_wait: bool) -> Prepared:
     plan = planned(problem, schedule)
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())
+    return Prepared(plan, None, (), is_awaited=True) if may_wait else _ready(plan)
+
+
+def _ready(plan: Plan) -> Prepared:
+    """Return a plan with its kernel; with that of a plan without tuning where a pass rejects the tuned schedule."""
     try:
         loaded = _loaded(plan)
     except ScheduleError as error:
         if plan.tuned is None or plan.tuned.schedule is None or plan.edits:
             raise
         reject_tuned(plan.tuned.problem_class, error)
-        plan = make_plan(problem, takes_tuned=False)
+        plan = make_plan(plan.problem, takes_tuned=False)
         loaded = _loaded(plan)
     return Prepared(
         plan, loaded, kernel_numbers(plan, loaded.program), _is_shared(plan), splits_rows=_splits_rows(plan)
@@ -158,6 +187,17 @@ def kernel_numbers(plan: Plan, program: Program) -> tuple[float, ...]:
     return tuple(plan.parameter(entry.kind, entry.argument, entry.dim) for entry in parameters[3:])
 
 
+def wait() -> None:
+    """Return when every kernel that calls of this process have missed so far is compiled and loaded.
+
+    With the knob `compile` at "never" nothing is compiled, and this returns at once.
+
+    Raises:
+        CompileError: one cannot be compiled.
+    """
+    KERNELS.wait(_loaded)
+
+
 def _loaded(plan: Plan) -> Loaded:
     """Return the kernel of a plan, made or read where it is not in memory."""
     loaded = RUNTIME.loaded.get(plan.key)
@@ -170,7 +210,8 @@ def _load(plan: Plan) -> Loaded:
         if len(RUNTIME.loaded) >= MOST_LOADED:
             RUNTIME.loaded.clear()
             RUNTIME.forget()  # a kernel is freed with the last call that is prepared for it
-        loaded = RUNTIME.loaded[plan.key] = load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
+        loaded = KERNELS.take_sent(plan) or load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
+        RUNTIME.loaded[plan.key] = loaded
         if loaded.from_cache and knobs.dump_dir is not None:
             _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
     return loaded

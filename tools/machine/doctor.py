@@ -68,6 +68,7 @@ def gather_facts(findings: Findings) -> Facts:
         "threads": _thread_facts(findings) if can_compile else {},
         "cache": _cache_facts(findings) if can_compile else {},
         "check": _check(findings) if can_compile else {},
+        "compilation": _compilation(findings) if can_compile else {},
         "programs": _programs(),
         "settings": settings,
     }
@@ -168,7 +169,7 @@ def _check(findings: Findings) -> dict[str, Any]:
     try:
         from ...kernels.gather import gather
 
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), knobs.scope(compile="now"):
             warnings.simplefilter("ignore")
             right = np.array_equal(gather(data, indices), np.take(data, indices, axis=0))
     except Exception as error:
@@ -178,6 +179,23 @@ def _check(findings: Findings) -> dict[str, Any]:
     if not right:
         findings.problems.append("a small gather gave the wrong result; please report this with the output of doctor")
     return {"small_gather": "right" if right else "wrong"}
+
+
+def _compilation(findings: Findings) -> dict[str, Any]:
+    """Return when kernels are compiled, whether the service can start, and who answered calls of this process."""
+    from ...kernels.runtime.compile_service import KERNELS, problem_with_service
+
+    try:
+        mode = knobs.compile
+    except GathernestError:
+        return {}  # which is among the findings already
+    problem = problem_with_service()
+    if problem is not None:
+        findings.notes.append(
+            f"the compile service cannot start ({problem}), so the second call of a kind compiles in its own process"
+        )
+    findings.notes += KERNELS.notes
+    return {"mode": mode, **KERNELS.status(), "service_can_start": problem is None}
 
 
 def _programs() -> dict[str, Any]:

@@ -58,9 +58,9 @@ def test_no_more_calls_are_remembered_than_there_is_room_for(forget, monkeypatch
 
 
 def test_a_knob_that_another_thread_sets_meanwhile_changes_nothing_of_this_call(forget, serial, monkeypatch):
-    def prepared_meanwhile(*arguments):
+    def prepared_meanwhile(*arguments, **options):
         gn.knobs.interpret = True
-        return prepare.prepare_problem(*arguments)
+        return prepare.prepare_problem(*arguments, **options)
 
     monkeypatch.setattr(dispatch, "prepare_problem", prepared_meanwhile)
     try:

@@ -139,3 +139,10 @@ def test_programs_have_their_version_or_the_reason_why_they_cannot_be_used(gathe
     )
     assert facts["git"].startswith("git is not on the PATH; ")
     assert "chromium" not in facts
+
+
+def test_a_program_that_cannot_have_the_compile_service_is_a_note(gathernest, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/opt/sheets")
+    facts = facts_of(gathernest("doctor", "--json"))
+    assert facts["compilation"] | {"mode": "now", "service_can_start": False} == facts["compilation"]
+    assert any(note.startswith("the compile service cannot start (/opt/sheets is no Python") for note in facts["notes"])

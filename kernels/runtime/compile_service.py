@@ -1,0 +1,432 @@
+"""The compile service: NumPy answers calls whose kernels are missing, and a child process compiles these meanwhile.
+
+Run as a module it is the child, which reads requests and answers each, as lines of JSON:
+
+    {"key": of the kernel, "plan": a pickle, in base64, "cache": the knobs of the cache}
+    {"key": ...}                                    the kernel is in the cache on disk
+    {"key": ..., "files": {name: base64}}           the cache cannot be written: what it would have kept
+    {"key": ..., "error": a text}                   there is no kernel; the caller's process compiles it, and says why
+
+The child ends with the pipe from its parent, however that ends, or after `IDLE_S` without a request. The parent has no
+thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that want the
+same kernel compile it once.
+"""
+
+import atexit
+import base64
+import json
+import math
+import os
+import pickle
+import sys
+import tempfile
+import time
+from _thread import RLock
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import CompileError
+from ...ir.operator_spec import Gather
+from ...ir.problem import Problem
+from ..host.knobs import knobs
+from ..host.runtime import RUNTIME
+from .disk_cache import LOCK, Loaded, cache_root, entry_folder, loaded_from, read_entry
+from .plan import Plan
+
+# Seconds without a request after which the child ends.
+IDLE_S = 30.0
+# Seconds that a compilation takes at most; one that takes longer hangs, and the caller's process compiles instead.
+LIMIT_S = 30.0
+# Children that may end before they have answered anything, until this process compiles all by itself.
+MAX_FAILURES = 3
+# Seconds that a compilation takes. A call that NumPy needs longer for compiles at once; one that NumPy needs a tenth of
+# them for asks for its kernel at once; any other call asks when it is repeated.
+COMPILE_S = 0.5
+# Nanoseconds that NumPy needs for a byte of the result, for a row, for an element that it adds, and for a step of bags.
+_BYTE_NS, _ROW_NS, _ADDED_NS, _STEP_NS = 0.5, 10.0, 10.0, 5000.0
+
+
+def predict_numpy_s(problem: Problem) -> float:
+    """Return the seconds that NumPy needs for a call, within a factor of about three."""
+    shape, dtype = problem.slices.shape, problem.table.dtype
+    elements = math.prod(shape)
+    if problem.gradient is not None:
+        return 1e-9 * (_ADDED_NS * elements + _BYTE_NS * math.prod(problem.table.shape) * dtype.itemsize)
+    if problem.reduces:
+        bags, rows = problem.indices.shape[-1], math.prod(problem.indices.shape)
+        added = rows * math.prod(problem.table.shape[1:])
+        return 1e-9 * (_STEP_NS * bags + _ROW_NS * rows + 2 * _BYTE_NS * added * dtype.itemsize)
+    rest = problem.table.shape[problem.axes.stop :] if isinstance(problem.operator, Gather) else ()
+    return 1e-9 * (_ROW_NS * elements / max(math.prod(rest), 1) + _BYTE_NS * elements * dtype.itemsize)
+
+
+@dataclass(slots=True)
+class Missing:
+    """A kernel that calls of this process missed.
+
+    Attributes:
+        plan: its plan.
+        calls: how many calls NumPy has answered in its place.
+        state: `seen` by calls, `asked` of the child, `made`, or `failed` in the child.
+        files: what the child sent of it, where the cache cannot be written.
+    """
+
+    plan: Plan
+    calls: int = 0
+    state: str = "seen"
+    files: dict[str, bytes] | None = None
+
+
+class Kernels:
+    """The kernels that calls of this process missed, and the child process that compiles them.
+
+    Attributes:
+        answered: how many calls NumPy has answered.
+        notes: why this process compiles by itself what the child should have compiled.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._missing: dict[str, Missing] = {}
+        self._asked: dict[str, Missing] = {}  # in the order of the requests
+        self._process: Any = None
+        self._unsent, self._unread = bytearray(), b""
+        self._heard_s, self._failures = 0.0, 0
+        self._is_closed = self._is_importing = False
+        self.answered = 0
+        self.notes: list[str] = []
+
+    def can_load(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
+        """Return whether a call may load its kernel, or compile it; False where NumPy is to answer it.
+
+        It never waits: not for another thread, and not for the child.
+        """
+        if plan.key in RUNTIME.loaded or knobs.compile == "now":
+            return True
+        is_interrupted = self._lock._is_owned()  # pyright: ignore[reportAttributeAccessIssue] # by a signal handler
+        if self._is_closed or is_interrupted or not self._lock.acquire(blocking=False):
+            self.answered += 1
+            return False
+        try:
+            return self._can_load(plan, load)
+        finally:
+            self._lock.release()
+
+    def _can_load(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
+        missing = self._missing.setdefault(plan.key, Missing(plan))
+        seconds = predict_numpy_s(plan.problem) if missing.calls == 0 else 0.0
+        compiles = knobs.compile == "background"
+        self._read_answers()
+        if missing.state == "seen" and (missing.calls <= 1 or compiles) and _is_stored(plan):
+            missing.state = "made"
+        if seconds > COMPILE_S and compiles:
+            return True
+        if missing.state == "seen" and compiles and (missing.calls >= 1 or seconds > COMPILE_S / 10):
+            self._ask(missing)
+        if missing.state == "failed" and compiles:
+            return True
+        if missing.state == "made" and not self._is_importing:
+            is_quick = seconds > COMPILE_S / 10 or "llvmlite.binding" in sys.modules
+            if is_quick or not self._begin_import(plan, load):
+                return True
+        missing.calls += 1
+        self.answered += 1
+        return False
+
+    def _begin_import(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
+        """Have a thread load the first kernel, whose imports take 0.1 s; return whether there can be a thread."""
+
+        def work() -> None:
+            try:
+                load(plan)
+            finally:
+                self._is_importing = False
+
+        self._is_importing = True
+        self._is_importing = RUNTIME.begin(work)
+        return self._is_importing
+
+    def take_sent(self, plan: Plan) -> Loaded | None:
+        """Return the kernel of a plan, from what the child sent of it; None where it sent nothing."""
+        missing = self._missing.get(plan.key)
+        if missing is None or missing.files is None:
+            return None
+        try:
+            return loaded_from(plan.pipeline, missing.files)
+        except Exception as error:  # whatever is wrong with it, it is compiled here
+            self.notes.append(f"the kernel that the compile service sent cannot be loaded: {error}")
+            missing.files = None
+            return None
+
+    def wait(self, load: Callable[[Plan], object]) -> None:
+        """Compile and load every kernel that calls have missed; one that the child fails at is compiled here."""
+        import select
+
+        if knobs.compile == "never":
+            return
+        with self._lock:
+            for missing in list(self._missing.values()):
+                if missing.plan.key not in RUNTIME.loaded and missing.state == "seen":
+                    self._ask(missing)
+        while self._asked:
+            process = self._process
+            if process is not None:
+                writes = [process.stdin] if self._unsent else []
+                with suppress(OSError, ValueError):  # another thread closes them
+                    select.select([process.stdout], writes, [], 0.1)
+            with self._lock:
+                self._read_answers()
+        for missing in list(self._missing.values()):
+            if missing.state in ("made", "failed") and missing.plan.key not in RUNTIME.loaded:
+                load(missing.plan)
+
+    def status(self) -> dict[str, Any]:
+        """Return how calls of this process got their answers, for people."""
+        with self._lock:
+            self._read_answers()
+        return {
+            "answered_by_numpy": self.answered,
+            "kernels_loaded": len(RUNTIME.loaded),
+            "kernels_pending": len(self._asked),
+            "service": "not started" if self._process is None else f"process {self._process.pid}",
+        }
+
+    def before_fork(self) -> None:
+        """Wait until no thread imports or starts anything here: in the child it would never end."""
+        self._lock.acquire()
+
+    def after_fork(self) -> None:
+        """Go on in the parent."""
+        self._lock.release()
+
+    def forget(self) -> None:
+        """Begin anew in a forked child: the service is its parent's, and ends with the last that has its pipe."""
+        self._abandon()
+        Kernels.__init__(self)
+
+    def close(self) -> None:
+        """End the service with this process; calls that come later are answered by NumPy."""
+        self._is_closed = True
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Close the pipes to the child, which ends by that, and do not wait for it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.returncode = 0  # Python warns of a process that nobody waited for
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    pipe.close()
+
+    def _ask(self, missing: Missing) -> None:
+        """Ask the child for a kernel; where there is none to ask, it has failed."""
+        if self._failures < MAX_FAILURES and self._process is None:
+            try:
+                self._process = _start_child()
+            except (OSError, ValueError, RuntimeError, MemoryError) as error:
+                self._failures = MAX_FAILURES
+                self.notes.append(f"the compile service does not start: {error}")
+            self._heard_s = time.monotonic()
+        if self._process is None:
+            missing.state = "failed"
+            return
+        if not self._asked:
+            self._heard_s = time.monotonic()
+        cache = {"cache_dir": str(cache_root().parent.absolute()), "cache_limit_mb": knobs.cache_limit_mb}
+        plan = base64.b64encode(pickle.dumps(missing.plan)).decode()
+        self._unsent += json.dumps({"key": missing.plan.key, "plan": plan, "cache": cache}).encode() + b"\n"
+        missing.state, self._asked[missing.plan.key] = "asked", missing
+        self._send()
+
+    def _send(self) -> None:
+        """Send what the pipe takes without waiting."""
+        while self._unsent:
+            try:
+                count = os.write(self._process.stdin.fileno(), self._unsent)
+            except OSError:  # it is full, or the child has ended, which reading tells
+                return
+            del self._unsent[:count]
+
+    def _read_answers(self) -> None:
+        """Read what the child has answered, without waiting, and end one that hangs."""
+        while self._process is not None:
+            self._send()
+            try:
+                received = os.read(self._process.stdout.fileno(), 1 << 16)
+            except BlockingIOError:
+                if self._asked and time.monotonic() - self._heard_s > LIMIT_S + 1:  # the child ends itself before
+                    self._process.kill()
+                    self._end("it hangs")
+                return
+            except OSError:
+                received = b""
+            if not received:
+                return self._end("it has ended")
+            self._heard_s = time.monotonic()
+            *lines, self._unread = (self._unread + received).split(b"\n")
+            for line in lines:
+                self._take_answer(json.loads(line))
+
+    def _take_answer(self, answer: dict[str, Any]) -> None:
+        missing = self._asked.pop(answer.get("key", ""), None)
+        if missing is None:
+            return
+        self._failures = 0
+        missing.state = "failed" if "error" in answer else "made"
+        if "error" in answer:
+            self.notes.append(f"the compile service cannot make {missing.plan.problem.name}: {answer['error']}")
+        if "files" in answer:
+            missing.files = {name: base64.b64decode(text) for name, text in answer["files"].items()}
+
+    def _end(self, reason: str) -> None:
+        """Reap a child that has ended. Its oldest request failed; the others are asked again of another child."""
+        process, self._process = self._process, None
+        with suppress(Exception):
+            process.wait(1)
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                pipe.close()
+        self._unsent, self._unread = bytearray(), b""
+        asked, self._asked = list(self._asked.values()), {}
+        for missing in asked:
+            missing.state = "seen"
+        if not asked:
+            return
+        self._failures += 1
+        if process.returncode != 0:  # else it was idle, and ended before it read the request
+            asked[0].state = "failed"
+            self.notes.append(f"the compile service failed at {asked[0].plan.problem.name}: {reason}")
+        for missing in asked:
+            if missing.state == "seen":
+                self._ask(missing)
+
+
+KERNELS = Kernels()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=KERNELS.before_fork, after_in_parent=KERNELS.after_fork, after_in_child=KERNELS.forget)
+atexit.register(KERNELS.close)
+
+
+def _is_stored(plan: Plan) -> bool:
+    """Return whether the cache on disk has an entry for the kernel of a plan."""
+    return os.path.isdir(entry_folder(plan.key, plan.pipeline))
+
+
+def problem_with_service() -> str | None:
+    """Return why this process can have no child that is a Python, or None."""
+    program = sys.executable or ""
+    if os.name == "posix" and not getattr(sys, "frozen", False) and "python" in os.path.basename(program).lower():
+        return None
+    return f"{program or 'this program'} is no Python that runs modules"
+
+
+def _start_child() -> Any:
+    """Return the child process, with pipes that do not block; raises OSError where there can be none."""
+    import subprocess
+
+    if (problem := problem_with_service()) is not None:
+        raise OSError(problem)
+    folders = [os.path.abspath(folder) for folder in sys.path if folder]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=os.sep,
+        env=environment,
+        process_group=0,  # no Ctrl-C of a terminal
+    )
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        os.set_blocking(pipe.fileno(), False)
+    return process
+
+
+def _serve() -> None:
+    """Answer requests: the whole life of the child. A request that comes while it works waits in a thread's queue."""
+    import faulthandler
+    import signal
+    from queue import Empty, SimpleQueue
+    from threading import Event, Thread
+
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    has_parent_ended = Event()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            requests.put(line)
+        has_parent_ended.set()
+        requests.put(b"")
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(5)
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is no answer
+    Thread(target=read, daemon=True).start()
+    with suppress(Empty, BrokenPipeError), open(answers, "wb", 0) as pipe, open(os.devnull, "w") as nothing:
+        while not has_parent_ended.is_set() and (line := requests.get(timeout=IDLE_S)):
+            faulthandler.dump_traceback_later(LIMIT_S, False, nothing, True)
+            answer = _answer(json.loads(line))
+            faulthandler.cancel_dump_traceback_later()
+            unwritten = memoryview(json.dumps(answer).encode() + b"\n")
+            while unwritten:
+                unwritten = unwritten[pipe.write(unwritten) :]
+    os._exit(0)
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Compile the kernel of a request into the cache, or for the answer."""
+    plan, answer = pickle.loads(base64.b64decode(request["plan"])), {"key": request["key"]}
+    try:
+        with knobs.scope(**request["cache"]):
+            if _make(plan):
+                return answer
+        with tempfile.TemporaryDirectory(prefix="gathernest-") as folder, knobs.scope(cache_dir=folder):
+            if not _make(plan):
+                raise CompileError("no folder can be written")
+            files = read_entry(entry_folder(plan.key, plan.pipeline))
+        return {**answer, "files": {name: base64.b64encode(content).decode() for name, content in files.items()}}
+    except Exception as error:
+        return {**answer, "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+
+
+def _make(plan: Plan) -> bool:
+    """Compile a kernel unless the cache has it; return whether it has it now."""
+    import warnings
+
+    from .compile import build_program
+    from .disk_cache import load_kernel
+
+    folder = entry_folder(plan.key, plan.pipeline)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with suppress(OSError):
+            folder.parent.mkdir(0o755, parents=True, exist_ok=True)
+        if not os.access(folder.parent, os.W_OK):
+            return False
+        with _only_one(folder):
+            load_kernel(plan.key, plan.pipeline, lambda: build_program(plan))
+    return folder.is_dir()
+
+
+@contextmanager
+def _only_one(folder: Path) -> Any:
+    """Have one process at a time make an entry: by a lock of one byte, of its own, in a file that all of them share."""
+    import fcntl
+
+    with open(folder.parent / LOCK, "ab") as file:
+        with suppress(OSError):  # some file systems have no locks: then two processes may compile it
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, int(folder.name[:7], 16))
+        yield
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,246 @@
+"""Calls whose kernels are missing: NumPy answers them alike, and a child process compiles, whatever befalls it."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gathernest as gn
+from gathernest.kernels.host.runtime import RUNTIME
+from gathernest.kernels.runtime.compile_service import KERNELS
+
+from ...oracles.cases import EXACT, draw_case
+from ...oracles.conftest import Oracle
+from ...selection import examples
+
+DATA, INDICES = np.arange(40.0).reshape(10, 4), np.array([3, -1, 6])
+ORACLE = Oracle()
+
+
+@pytest.fixture
+def mode(cache_dir):
+    """Return a function that sets the knob `compile`, for a process that has no kernel and an empty cache."""
+
+    def choose(name: str) -> None:
+        gn.knobs.compile = name
+
+    yield choose
+    del gn.knobs.compile
+    KERNELS.forget()
+
+
+@pytest.fixture
+def never(mode):
+    mode("never")
+
+
+def gather(times: int = 1) -> None:
+    for _ in range(times):
+        assert (gn.gather(DATA, INDICES) == DATA[INDICES]).all()
+
+
+def kill_service(*, is_idle: bool = False) -> None:
+    os.kill(int(KERNELS.status()["service"].split()[-1]), signal.SIGKILL)
+    while is_idle and KERNELS.status()["service"] != "not started":
+        pass
+
+
+@pytest.mark.draw(3)
+@pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
+@settings(EXACT, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_numpy_answers_as_kernels_do(never, operator, data):
+    case = draw_case(data.draw, operator=operator)
+    if case.bounds == "unchecked" and 0 in case.axis_sizes:
+        return
+    function, options = getattr(gn, operator), {**case.attributes(), "bounds": case.bounds}
+    wanted = ORACLE.expected(case)
+    arguments = case.data, case.indices
+    assert ORACLE.agrees(case, wanted, lambda out: function(*arguments, **options, out=out), gn.BoundsError), case
+    if wanted is not None:
+        assert ORACLE.same_bytes(function(*arguments, **options), wanted), case
+    assert not RUNTIME.loaded
+
+
+SUMS = {
+    "gradient": lambda: gn.gather_grad(np.float32([[1e8], [1.5], [-1e8], [0.1]]), [1, 1, 1, -1], (3, 1), scale=0.3),
+    "gradient of narrow floats": lambda: gn.gather_grad(np.float16([[2048], [1], [1]]), [1, 1, 1], (2, 1)),
+    "gradient of zeros": lambda: gn.gather_grad(np.float32([[1], [2]]), [9, 0], (2, 1), bounds="zero", scale=-1.0),
+    "bags": lambda: gn.gather_reduce(np.float32([[1e8], [1.5], [-1e8]]), [[0, 1, 2], [1, -1, 0]]),
+    "bags of narrow floats": lambda: gn.gather_reduce(np.float16([[2048], [1]]), [[0, 1, 1], [1, 1, 0]]),
+    "means": lambda: gn.gather_reduce(np.float32([[1], [2], [4]]), [[0, 1, 9]], reduce="mean", bounds="zero"),
+    "maxima": lambda: gn.gather_reduce(np.float32([[-0.0], [0.0], [-3]]), [[0, 1], [2, 2]], reduce="max"),
+    "weighted bags": lambda: gn.gather_reduce(np.float32([[3], [0.1]]), [[0, 1]], weights=np.float32([[0.1, 7]])),
+    "error": lambda: gn.gather(DATA, [3, 99, -99]),
+    "error of tuples": lambda: gn.gather_nd(DATA, [[3, 3], [3, 4]]),
+    "error of a version": lambda: gn.ops["openvino.Gather-7"](DATA, np.array([3, 99]), 0),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_and_errors_are_those_of_kernels(mode, name):
+    outcomes = []
+    for chosen in ("never", "now"):
+        mode(chosen)
+        try:
+            outcomes.append((got := SUMS[name]()).tobytes() + str(got.dtype).encode())
+        except gn.BoundsError as error:
+            outcomes.append(str(error))
+        assert bool(RUNTIME.loaded) == (chosen == "now")
+    assert outcomes[0] == outcomes[1]
+
+
+def test_never_compiles_nothing(never):
+    gather(5)
+    gn.wait()
+    assert not RUNTIME.loaded and KERNELS.status()["service"] == "not started"
+
+
+def test_a_class_that_is_called_once_asks_for_no_kernel(mode):
+    mode("background")
+    gather()
+    assert KERNELS.status()["service"] == "not started"
+
+
+def test_kernels_that_are_wished_for_are_compiled_at_once(never):
+    kernel = gn.compile("gather", DATA, INDICES, schedule="")
+    assert (kernel(DATA, INDICES) == DATA[INDICES]).all() and RUNTIME.loaded
+
+
+def test_a_kernel_on_disk_is_taken_without_a_service(mode, forget):
+    mode("now")
+    gather()
+    forget()
+    mode("never")
+    gather(2)
+    assert len(RUNTIME.loaded) == 1 and KERNELS.answered == 0
+
+
+def test_a_call_that_numpy_needs_long_for_compiles_at_once(mode):
+    mode("background")
+    rows = np.broadcast_to(np.zeros(1, np.int8), (4, 1 << 30))
+    out = np.empty((1, 1 << 30), np.int8)
+    gn.gather(rows, [1], out=out)
+    assert len(RUNTIME.loaded) == 1 and KERNELS.answered == 0
+
+
+@pytest.mark.parametrize("program", ["", "/opt/sheets/sheets", "/nowhere/python"])
+def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, program):
+    monkeypatch.setattr("sys.executable", program)
+    mode("background")
+    gather()
+    assert not RUNTIME.loaded
+    gather(2)
+    assert len(RUNTIME.loaded) == 1
+    assert "the compile service does not start" in KERNELS.notes[0]
+
+
+def test_the_service_compiles_what_is_called_twice(mode, cache_dir):
+    mode("background")
+    gather(3)
+    assert not RUNTIME.loaded and KERNELS.status()["kernels_pending"] == 1
+    gn.wait()
+    assert KERNELS.status()["kernels_pending"] == 0 and KERNELS.notes == []
+    assert [loaded.from_cache for loaded in RUNTIME.loaded.values()] == [True]
+    answered = KERNELS.answered
+    gather(3)
+    assert KERNELS.answered == answered
+
+
+@pytest.mark.thorough
+def test_a_kernel_arrives_where_the_cache_cannot_be_written(mode, cache_dir):
+    cache_dir.write_text("no folder")
+    mode("background")
+    gather(2)
+    gn.wait()
+    assert [loaded.from_cache for loaded in RUNTIME.loaded.values()] == [False]
+    assert KERNELS.notes == []
+    gather(3)
+
+
+@pytest.mark.thorough
+def test_a_service_that_is_killed_has_the_kernel_compiled_here(mode):
+    mode("background")
+    gather(2)
+    kill_service()
+    gn.wait()
+    assert len(RUNTIME.loaded) == 1 and "the compile service failed at gather" in KERNELS.notes[0]
+    gather(3)
+
+
+@pytest.mark.thorough
+def test_a_service_that_idles_is_started_again(mode):
+    mode("background")
+    gather(2)
+    gn.wait()
+    kill_service(is_idle=True)
+    gn.gather_nd(DATA, INDICES[:, np.newaxis])
+    gn.gather_nd(DATA, INDICES[:, np.newaxis])
+    gn.wait()
+    assert len(RUNTIME.loaded) == 2 and KERNELS.notes == []
+
+
+@pytest.mark.thorough
+def test_threads_and_forks_get_right_results_while_the_service_is_killed(mode, python, cache_dir):
+    code = """
+        import os, signal, threading
+        import numpy as np
+        import gathernest as gn
+        from gathernest.kernels.runtime.compile_service import KERNELS
+
+        table = np.arange(4000.0).reshape(1000, 4)
+
+        def gather(seed):
+            random = np.random.default_rng(seed)
+            for number in range(60):
+                rows = random.integers(-1000, 1000, (3, 5)[: 1 + number % 2]).astype(random.choice(["i4", "i8", "i2"]))
+                assert (gn.gather(table, rows) == table[rows]).all()
+
+        gather(0)
+        threads = [threading.Thread(target=gather, args=(seed,)) for seed in range(16)]
+        for thread in threads:
+            thread.start()
+        children = []
+        for seed in range(4):
+            if (child := os.fork()) == 0:
+                gather(100 + seed)
+                os._exit(0)
+            children.append(child)
+        killed = 0
+        while killed < 10 and any(thread.is_alive() for thread in threads):
+            if (process := KERNELS._process) is not None and process.poll() is None:
+                process.kill()
+                killed += 1
+        for thread in threads:
+            thread.join()
+        assert killed and all(os.waitpid(child, 0)[1] == 0 for child in children)
+        gn.wait()
+        assert KERNELS.status()["kernels_loaded"] and not KERNELS.status()["kernels_pending"]
+        print("right", threading.active_count(), len(os.listdir("/proc/self/fd")) < 12)
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.split() == ["right", "1", "True"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("moment", range(8))
+def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir, moment):
+    code = f"""
+        import atexit, threading
+        import numpy as np
+        import gathernest as gn
+
+        table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
+
+        def gather(times):
+            for _ in range(times):
+                assert (gn.gather(table, rows) == table[rows]).all()
+
+        atexit.register(gather, 3)
+        threading.Thread(target=gather, args=(1 << 30,), daemon=True).start()
+        gather({4**moment})
+    """
+    python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
