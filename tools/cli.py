@@ -3,11 +3,13 @@
 A sub-command's module has `add_arguments(parser)` and `run(options)`, and defers heavy imports until it runs.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
 from .. import __version__
 from ..ir.errors import did_you_mean
+from ..kernels.host.knobs import KNOBS
 from . import bench, play
 from .commands import bisect, build, cache, demo, report, run, show, step, tune, warm
 from .commands import exec as exec_command
@@ -60,6 +62,7 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = with_all(sys.argv[1:] if arguments is None else arguments)
+    os.environ.setdefault(KNOBS["compile"].variable, "now")  # who uses a command waits for kernels, and times them
     return run_tool("gathernest", lambda: _run(words), shows_traceback="--traceback" in words)
 
 

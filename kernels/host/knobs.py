@@ -98,7 +98,7 @@ _LIST = (
         "Megabytes of memory of dead results, of 32 MiB and more, that wait for the next one; 0 gives all back.",
     ),
     Knob(
-        *("compile", _compile, "background, now or never", "now"),
+        *("compile", _compile, "background, now or never", "background"),
         "When a call whose kernel is missing gets it: `background` and `never` let NumPy answer meanwhile.",
     ),
     Knob("num_threads", *_COUNT, None, "Most threads a large gather uses; one for each usable core if unset."),

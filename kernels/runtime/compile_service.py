@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import CompileError
 from ...ir.operator_spec import Gather
 from ...ir.problem import Problem
 from ..host.knobs import knobs
@@ -391,7 +390,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
                 return answer
         with tempfile.TemporaryDirectory(prefix="gathernest-") as folder, knobs.scope(cache_dir=folder):
             if not _make(plan):
-                raise CompileError("no folder can be written")
+                raise OSError("no folder can be written")
             files = read_entry(entry_folder(plan.key, plan.pipeline))
         return {**answer, "files": {name: base64.b64encode(content).decode() for name, content in files.items()}}
     except Exception as error:
