@@ -9,11 +9,12 @@ from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
+from ..runtime.disk_cache import native_code
 from ..runtime.prepare import prepare_problem
 from .declaration import Declaration, header
 
 if TYPE_CHECKING:
-    from ...lowering.native.kernel_code import CFunction
+    from ...lowering.native.c_function import CFunction
 
 
 class CallableFromC:
@@ -81,16 +82,16 @@ class CallableFromC:
         """Make it, or return the one that another thread has made meanwhile."""
         if (made := vars(self).get("_c_function")) is not None:
             return made
-        from ...lowering.native.kernel_code import CFunction
+        from ...lowering.native.c_function import CFunction
         from .without_kernel import without_kernel
 
         with knobs.scope(num_threads=1):
             prepared = prepare_problem(Declaration.of(self._problem).problem, self._given)
         if prepared.loaded is not None:
-            made = CFunction(prepared.loaded.entry, prepared.numbers)
+            made = CFunction(prepared.loaded.entry, prepared.numbers, native_code)
         elif prepared.plan.action == "run":
             raise GathernestError("GATHERNEST_INTERPRET=1 makes no machine code, so a kernel has no address; unset it")
         else:
-            made = CFunction(without_kernel(prepared.plan), ())
+            made = CFunction(without_kernel(prepared.plan), (), native_code)
         vars(self)["_c_function"] = made
         return made

@@ -21,7 +21,10 @@ MAKES_CODE = (
     "lowering/*.py",
     *(
         f"lowering/native/{name}.py"
-        for name in ("call_layout", "kernel_code", "llvm_jit", "parallel_for", "threads/thread_team_ir")
+        for name in (
+            *("c_function_ir", "call_layout", "fast_call_ir", "kernel_code", "llvm_jit", "parallel_for", "word_code"),
+            "threads/thread_team_ir",
+        )
     ),
     "lowering/nest/*.py",
     "lowering/numba/*.py",
@@ -60,7 +63,7 @@ def code_fingerprint() -> str:
         for source in sorted(PACKAGE.glob(pattern)):
             digest.update(f"{source.name} ".encode() + source.read_bytes())
     facts = [
-        *(f"{name} {package_version(name)}" for name in ("gathernest", "numpy", "numba", "llvmlite", "xdsl")),
+        *_installed_versions(("gathernest", "numpy", "numba", "llvmlite", "xdsl")),
         sys.version,
         platform.machine(),
         llvm.get_host_cpu_name(),
@@ -69,6 +72,22 @@ def code_fingerprint() -> str:
     ]
     digest.update("\n".join(facts).encode())
     return digest.hexdigest()[:16]
+
+
+def _installed_versions(names: Collection[str]) -> list[str]:
+    """Return the names with the versions of their distributions, as the folders of their metadata are called.
+
+    `importlib.metadata` takes a third of a first call to import. It is asked for distributions without such a folder.
+    """
+    found: dict[str, str] = {}
+    for folder in sys.path:
+        try:
+            entries = os.listdir(folder or ".")
+        except OSError:
+            continue
+        matches = (re.fullmatch(r"(.+)-(.+)\.dist-info", entry) for entry in entries)
+        found = {match[1].lower(): match[2] for match in matches if match is not None} | found
+    return [f"{name} {found.get(name) or package_version(name)}" for name in names]
 
 
 @functools.cache

@@ -11,9 +11,10 @@ def rounded(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return sums in a dtype that is theirs or narrower, rounded to the nearest even."""
     if (sums.dtype, dtype) != (np.float32, np.float16) or not sums.flags.c_contiguous:
         return sums.astype(dtype, copy=False)
-    from ...lowering.native.llvm_jit import rounding
+    from ...lowering.native.c_function import rounding
+    from ..runtime.disk_cache import native_code
 
-    run = rounding()
+    run = rounding(native_code)
     if run is None:
         return sums.astype(dtype)
     halves = np.empty(sums.shape, dtype)

@@ -17,6 +17,7 @@ from ..host.knobs import Settings, knobs
 from ..host.recycled_memory import LEAST_BYTES
 from ..host.runtime import RUNTIME
 from . import launch
+from .disk_cache import native_code
 from .prepare import Prepared, kernel_error
 
 Keys = tuple[Any, Any, Any]
@@ -215,7 +216,7 @@ def _made_entry() -> Any:
 
     try:
         known = KnownSubteam(ThreadSettings(*knobs.thread_settings(("NUMBA_NUM_THREADS",))))
-        return make_entry(Guard(*knobs.guard()), known)
+        return make_entry(Guard(*knobs.guard()), known, native_code)
     except Exception:  # it only saves time, and memory layouts may change with Python and NumPy
         return False
 

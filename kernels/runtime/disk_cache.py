@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ir.numbers import parse_json
 from ...lowering.numba.program import Program
@@ -57,6 +57,8 @@ class Loaded:
 
 
 Build = Callable[[], Program]
+# What object code becomes.
+Code = TypeVar("Code")
 
 
 def cache_root() -> Path:
@@ -85,27 +87,55 @@ def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
     Raises:
         CompileError: the backend rejects the program.
     """
+
+    def make(name: str) -> tuple[Program, bytes]:
+        from ...lowering.numba.compiler import compile_program
+
+        program = build()
+        return program, compile_program(program, f"<gathernest kernel {name}>")
+
+    program, entry, from_cache = _stored(key, pipeline, make, _kernel_code)
+    return Loaded(entry, program, pipeline, from_cache)
+
+
+def native_code(name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the object code of that name, which is no kernel: from disk, or made by `make`.
+
+    The name says everything that decides it but for the sources and the machine.
+    """
+    _, code, _ = _stored(f"native code: {name}", "", lambda _: (Program("", (), {}), make()), bytes)
+    return code
+
+
+def _stored(
+    key: str, pipeline: str, make: Callable[[str], tuple[Program, bytes]], load: Callable[[bytes], Code]
+) -> tuple[Program, Code, bool]:
+    """Return a program, what `load` makes of its object code, and whether that came from disk.
+
+    Args:
+        key: as of `load_kernel`.
+        pipeline: as of `load_kernel`.
+        make: makes them for the entry of that name, where the cache has no sound one.
+        load: raises where the object code is not sound.
+    """
     root, name = cache_root(), _entry_name(key, pipeline)
     is_kept = False
     if not knobs.always_compile:
         try:
             root.mkdir(0o755, parents=True, exist_ok=True)
             check_own_folder(root)
-            if (found := _read(key, pipeline, root / name)) is not None:
-                return found
+            if (found := _read(key, pipeline, root / name, load)) is not None:
+                return *found, True
             is_kept = root not in WARNED
         except OSError as error:
             warn_unwritable(root, error)
-    from ...lowering.numba.compiler import compile_program
-
-    program = build()
-    code = compile_program(program, f"<gathernest kernel {name}>")
+    program, code = make(name)
     if is_kept:
         try:
             _keep(key, pipeline, root / name, program, code)
         except OSError as error:
             warn_unwritable(root, error)
-    return Loaded(_kernel_code(code), program, pipeline, from_cache=False)
+    return program, load(code), False
 
 
 def _keep(key: str, pipeline: str, folder: Path, program: Program, code: bytes) -> None:
@@ -120,8 +150,8 @@ def _keep(key: str, pipeline: str, folder: Path, program: Program, code: bytes) 
         prune(knobs.cache_limit_mb * MEGABYTE)
 
 
-def _read(key: str, pipeline: str, folder: Path) -> Loaded | None:
-    """Return the entry in `folder`, or None after removing one that is not sound.
+def _read(key: str, pipeline: str, folder: Path, load: Callable[[bytes], Code]) -> tuple[Program, Code] | None:
+    """Return what the entry in `folder` has, or None after removing one that is not sound.
 
     Raises:
         OSError: one that is not sound cannot be removed.
@@ -130,13 +160,13 @@ def _read(key: str, pipeline: str, folder: Path) -> Loaded | None:
         return None
     try:
         program, code = _checked(key, pipeline, folder)
-        entry = _kernel_code(code)
+        loaded = load(code)
     except Exception as error:  # whatever is wrong with an entry, the answer is to make it again
         remove_folder(folder, error)
         return None
     with contextlib.suppress(OSError):
         os.utime(folder)  # when it was last used
-    return Loaded(entry, program, pipeline, from_cache=True)
+    return program, loaded
 
 
 def _checked(key: str, pipeline: str, folder: Path) -> tuple[Program, bytes]:

@@ -208,6 +208,8 @@ def _remembered(
     """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = prepare_problem(problem, schedule)
+    if prepared.loaded is not None and prepared.loaded.from_cache:
+        CALLS.native()  # it comes from the cache, too, and the next call has it
     if len(RUNTIME.prepared) >= MOST_REMEMBERED:
         RUNTIME.prepared.clear()
     RUNTIME.prepared[like] = prepared

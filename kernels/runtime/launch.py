@@ -12,6 +12,7 @@ from typing import Any
 from ..host.cpu import affine_cores, usable_cores
 from ..host.knobs import ENVIRONMENT, environment_key, knobs
 from ..host.runtime import RUNTIME
+from .disk_cache import native_code
 
 _NUMBA_NUM_THREADS = environment_key("NUMBA_NUM_THREADS")
 
@@ -94,7 +95,7 @@ def _make_team() -> None:
 
     if RUNTIME.team is None:
         try:
-            RUNTIME.team = Team(_numba_threads(affine_cores()))
+            RUNTIME.team = Team(_numba_threads(affine_cores()), native_code)
         except OSError:
             RUNTIME.team = False
 

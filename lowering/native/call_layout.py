@@ -1,10 +1,11 @@
-"""The memory layout of a prepared call, which the fast call reads. Plain data.
+"""The memory layouts of a prepared call, of what is known of threads, and of a thread team: machine code reads them.
 
 Everything is a word of 64 bits in an int64 array: pointers to Python objects and machine code, sizes, strides in bytes.
 """
 
 import ctypes
 import struct
+import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -157,3 +158,69 @@ def fields_hold() -> bool:
         and [word(at(Field.SHAPE) + WORD_BYTES * dim) for dim in range(2)] == list(probe.shape)
         and [word(at(Field.STRIDES) + WORD_BYTES * dim) for dim in range(2)] == list(probe.strides)
     )
+
+
+# Threads
+
+IS_DARWIN = sys.platform == "darwin"
+# A bit for each of 1024 cores.
+MASK_BYTES = 128
+MASK_WORDS = MASK_BYTES // WORD_BYTES
+# The functions of the C library that bind members of a team to cores, which not all systems have.
+PLACING = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
+# Stands for no subteam where a caller does all alone; 0 says that nothing is known.
+NO_SUBTEAM = 1
+# How many settings, and modules of Numba, decide the number of threads.
+MOST_VALUES, MODULE_COUNT = 4, 2
+
+
+class Known(IntEnum):
+    """The words of what is known; objects stand there as their addresses."""
+
+    SUBTEAM = 0
+    SCOPE = 1  # the value of the context variable
+    VALUES = 2  # those of dictionaries; 0 of one that is not there
+    MODULES = VALUES + MOST_VALUES  # of each the module, its dictionary and the value of its attribute
+    MASK = MODULES + 3 * MODULE_COUNT  # the cores that the caller may use, a bit each
+    WORDS = MASK + MASK_WORDS
+
+
+class Subteam(IntEnum):
+    """The words of a subteam, the first members of a team, a line: what a kernel takes. They never change."""
+
+    RUN = 0  # the address of `run`
+    TEAM = 1
+    WANTED = 2  # how many members are to share a kernel, the caller included
+    WORDS = 8
+
+
+class At(IntEnum):
+    """The words of a team; words that different threads write lie in different cache lines."""
+
+    WANTED = 1  # how many members are to share the loop, the caller included
+    SIZE = 2  # how many there are
+    PLACED = 3  # which cores the members may run on, as a hash
+    GENERATION = 8  # odd while there are tiles to take
+    FUNCTION = 9  # function(arguments, tile) does a tile
+    ARGUMENTS = 10
+    PARTS = 11  # how many members share the tiles
+    MODES = 12  # of the caller's floating-point unit, such as whether denormals are flushed
+    ACTIVE = 16  # how many members but the caller may look at the words above and at the ranges
+    TOTAL = 17  # the sum of what their tiles returned
+    SLEEPERS = 24
+    BUSY = 40  # not 0 while a loop runs
+    MASK = 48
+    MEMBERS = 64
+
+
+class Member(IntEnum):
+    """The words of a member, a line."""
+
+    NEXT = 0  # the next tile of its range
+    END = 1
+    TEAM = 2
+    NUMBER = 3
+    HANDLE = 4  # of its thread
+    ASLEEP = 8  # 1 when it is to be woken by its semaphore
+    SEMAPHORE = 9  # 32 bytes at most; on macOS its address
+    WORDS = 16

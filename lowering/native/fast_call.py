@@ -1,27 +1,29 @@
 """The fast call: from the arrays of a call to a compiled kernel with no Python in between.
 
-It reads the memory layout of `call_layout`, and provides builtins of Python that call kernels. Written as LLVM IR:
-Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs more than the whole look-up.
+It reads the memory layout of `call_layout`, and provides builtins of Python that call kernels. `fast_call_ir` has its
+code, which is compiled once for all processes; what differs between them is in its words.
 """
 
 import ctypes
 import importlib
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
-from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, Way, fields_hold
-from .llvm_jit import FASTCALL, I32, I64, KEYWORDS, NONE, NULL, VOID, Code, Word, builtin, keep_for_ever, machine_code
-from .threads.known_subteam import NO_SUBTEAM, KnownSubteam, build_known_subteam
+from .call_layout import fields_hold
+from .llvm_jit import FASTCALL, KEYWORDS, Store, address_in, builtin, keep_for_ever, load_object
+from .threads.known_subteam import KnownSubteam, known_words
 
-_MISSED = I64(1)
 _OUT = sys.intern("out")
-_MULTIPLIER = 0x9E3779B97F4A7C15
+# The functions of Python's C API that it calls, beside those of `known_words`.
+_PYTHON = (
+    *("Py_IncRef", "PyEval_SaveThread", "PyEval_RestoreThread", "PyObject_Vectorcall", "PyLong_FromLongLong"),
+    *("PyLong_AsLongLong", "PyTuple_GetItem", "PyTuple_Size"),
+)
 # Places of the type of arrays, and of `PyArray_NewFromDescr`, in NumPy's table of C functions.
 _ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
 
@@ -43,193 +45,6 @@ class Guard:
     variables: tuple[Any, ...]
 
 
-def _hash_call(module: ir.Module) -> None:
-    """hash_call(args): a hash of the arrays and the three keys."""
-    code = Code(module, "hash_call", 1)
-    (args,) = code.arguments
-    state = code.variable(I64(0))
-
-    def mix(value: Word) -> None:
-        code.store(code.mul(code.xor(code.load(state), value), I64(_MULTIPLIER)), state)
-
-    for key in range(3, 6):
-        mix(code.word(args, key))
-    for number in range(3):
-        array = code.word(args, number)
-        with code.if_then(code.not_(code.same(array, NONE))):
-            mix(code.load_at(array, Field.DESCR))
-            sizes, strides = code.load_at(array, Field.SHAPE), code.load_at(array, Field.STRIDES)
-            with code.counted(code.number(array, Field.RANK)) as dim:
-                mix(code.element(sizes, dim))
-                mix(code.element(strides, dim))
-    value = code.load(state)
-    code.ret(code.xor(value, code.lshr(value, I64(32))))
-
-
-def _is_like(module: ir.Module) -> None:
-    """is_like(array, section): whether an array has the dtype, the sizes and the strides of a section, or is None."""
-    code = Code(module, "is_like", 2)
-    array, section = code.arguments
-    with code.if_then(code.same(array, NONE)):
-        code.ret(I64(1))
-    no = code.append_basic_block("no")
-    rank = code.number(array, Field.RANK)
-    code.need(code.same(code.load_at(array, Field.DESCR), code.word(section, Section.DESCR)), no)
-    code.need(code.same(rank, code.word(section, Section.RANK)), no)
-    wanted = code.add(section, I64(WORD_BYTES * Section.SIZES))
-    for field in (Field.SHAPE, Field.STRIDES):
-        values = code.load_at(array, field)
-        with code.counted(rank) as dim:
-            code.need(code.same(code.element(values, dim), code.element(wanted, dim)), no)
-        wanted = code.after(wanted, rank)
-    code.ret(I64(1))
-    code.position_at_end(no)
-    code.ret(I64(0))
-
-
-def _following(code: Code, section: Word) -> Word:
-    """Return the section after one."""
-    rank = code.word(section, Section.RANK)
-    return code.after(section, code.add(code.mul(rank, I64(2)), I64(Section.SIZES)))
-
-
-def _reach(code: Code, array: Word, section: Word) -> tuple[Word, Word]:
-    """Return the addresses of the first byte of an array and of the first one after it."""
-    first = code.load_at(array, Field.DATA)
-    low, high = code.word(section, Section.LOW), code.word(section, Section.HIGH)
-    return code.add(first, low), code.add(first, high)
-
-
-def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
-    code.need(code.same(code.load_at(I64(guard.blocked)), I64(0)), closed)
-    holder = code.variable(NONE)
-    place = code.ptrtoint(holder, I64)
-    code.call_python("PyContextVar_Get", I64(id(guard.scope)), I64(0), place, result=I32)
-    code.call_python("Py_DecRef", code.load(holder), result=VOID)
-    code.need(code.same(code.load(holder), NONE), closed)
-    for variable in guard.variables:
-        found = code.call_python("PyDict_GetItemWithError", I64(id(guard.environment)), I64(id(variable)))
-        code.need(code.same(found, I64(0)), closed)
-
-
-def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word, without_gil: Word) -> Word:
-    """Run a kernel and return its result; with or without the GIL."""
-    addresses = [code.load_at(array, Field.DATA) for array in arrays]
-    arguments = *addresses, code.add(call, I64(WORD_BYTES * Call.NUMBERS)), team
-    kernel, holder = code.word(call, Call.KERNEL), code.variable(I64(0))
-    with code.if_else(without_gil) as (long, short):
-        with long:
-            state = code.call_python("PyEval_SaveThread")
-            code.store(code.call_address(kernel, *arguments), holder)
-            code.call_python("PyEval_RestoreThread", state, result=VOID)
-        with short:
-            code.store(code.call_address(kernel, *arguments), holder)
-    return code.load(holder)
-
-
-def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
-    """Return the slot of the call with these arguments."""
-    arrays, keys = [code.word(args, place) for place in range(3)], [code.word(args, place) for place in range(3, 6)]
-    hash_ = code.call_function("hash_call", args)
-    mask = code.word(table, Header.MASK)
-    has_out = code.zext(code.not_(code.same(arrays[2], NONE)), I64)
-    found, holder = code.append_basic_block("found"), code.variable(I64(0))
-    with code.counted(I64(PROBES)) as step:
-        other = code.append_basic_block("other")
-        place = code.and_(code.add(hash_, step), mask)
-        slot = code.after(table, code.add(code.mul(place, I64(Slot.WORDS)), I64(Header.WORDS)))
-        code.need(code.same(code.word(slot, Slot.HASH), hash_), other)
-        code.need(code.not_(code.same(code.word(slot, Slot.CALL), I64(0))), other)
-        for number, key in enumerate(keys):
-            code.need(code.same(code.word(slot, Slot.KEYS + number), key), other)
-        code.need(code.same(code.word(slot, Slot.HAS_OUT), has_out), other)
-        section = code.word(slot, Slot.GUARD)
-        for array in arrays:
-            code.need(code.same(code.call_function("is_like", array, section), I64(1)), other)
-            section = _following(code, section)
-        code.store(slot, holder)
-        code.branch(found)
-        code.position_at_end(other)
-    code.branch(missed)
-    code.position_at_end(found)
-    return code.load(holder)
-
-
-def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
-    """serve(table, args): the result of the call with these six arguments; _MISSED; or 0 with an exception set."""
-    code = Code(module, "serve", 2)
-    table, args = code.arguments
-    missed, finish, end, failed = map(code.append_basic_block, ("missed", "finish", "end", "failed"))
-    data, indices, out = (code.word(args, place) for place in range(3))
-    has_none = code.same(out, NONE)
-    for array in (data, indices):
-        code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), missed)
-    is_array = code.same(code.load_at(out, Field.OB_TYPE), I64(id(np.ndarray)))
-    code.need(code.or_(has_none, is_array), missed)
-    _need_guard(code, guard, missed)
-    slot = _look_up(code, table, args, missed)
-    guard, call = code.word(slot, Slot.GUARD), code.word(slot, Slot.CALL)
-    guard_indices = _following(code, guard)
-    guard_out = _following(code, guard_indices)
-    with code.if_then(code.not_(has_none)):
-        flags = code.and_(code.number(out, Field.FLAGS), I64(WRITEABLE))
-        code.need(code.not_(code.same(flags, I64(0))), missed)
-        _need_apart(code, (out, guard_out), (data, guard), missed)
-        _need_apart(code, (out, guard_out), (indices, guard_indices), missed)
-    way, function = code.word(call, Call.WAY), code.word(call, Call.FINISH)
-    is_shared, team = code.same(way, I64(Way.SHARED)), code.variable(I64(0))
-    code.need(code.not_(code.same(way, I64(Way.HANDED_OVER))), finish)
-    with code.if_then(is_shared):
-        subteam = code.call_function("known_subteam")
-        code.need(code.not_(code.same(subteam, I64(0))), finish)
-        code.store(code.select(code.same(subteam, I64(NO_SUBTEAM)), I64(0), subteam), team)
-    holder = code.variable(out)
-    with code.if_else(has_none) as (make, take):
-        with make:
-            made = _new_array(code, guard_out, new_from_descr)
-            code.need(code.not_(code.same(made, I64(0))), failed)
-            code.store(made, holder)
-        with take:
-            code.call_python("Py_IncRef", out, result=VOID)
-    result = code.load(holder)
-    code.call_python("Py_IncRef", function, result=VOID)  # another thread may forget the call meanwhile
-    outside = _run_kernel(code, call, (data, indices, result), code.load(team), is_shared)
-    with code.if_then(code.same(outside, I64(0))):
-        code.call_python("Py_DecRef", function, result=VOID)
-        code.ret(result)
-    code.call_python("Py_DecRef", result, result=VOID)
-    code.branch(end)
-    code.position_at_end(finish)
-    code.call_python("Py_IncRef", function, result=VOID)
-    code.branch(end)
-    code.position_at_end(end)
-    finished = code.call_python("PyObject_Vectorcall", function, args, I64(3), I64(0))
-    code.call_python("Py_DecRef", function, result=VOID)
-    code.ret(finished)
-    code.position_at_end(missed)
-    code.ret(_MISSED)
-    code.position_at_end(failed)
-    code.ret(I64(0))
-
-
-def _need_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], otherwise: Any) -> None:
-    """Continue where two arrays, each with its section, share no byte."""
-    (begin, end), (other_begin, other_end) = _reach(code, *out), _reach(code, *other)
-    is_below, is_above = code.icmp_unsigned("<=", end, other_begin), code.icmp_unsigned(">=", begin, other_end)
-    code.need(code.or_(is_below, is_above), otherwise)
-
-
-def _new_array(code: Code, section: Word, new_from_descr: int) -> Word:
-    """Return a new C-contiguous ndarray of the dtype and the sizes of a section, or 0 with an exception set."""
-    sizes, descr = code.add(section, I64(WORD_BYTES * Section.SIZES)), code.word(section, Section.DESCR)
-    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
-    return code.call_address(
-        *(I64(new_from_descr), I64(id(np.ndarray)), descr, code.trunc(code.word(section, Section.RANK), I32)),
-        *(sizes, NULL, NULL, I32(0), NULL),
-        types=[I64, I64, I64, I32, I64, I64, I64, I32],
-    )
-
-
 def _numpy_functions() -> Any:
     """Return NumPy's table of C functions; raises NotImplementedError where it has another order."""
     core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
@@ -240,80 +55,6 @@ def _numpy_functions() -> Any:
     if table[_ARRAY_TYPE] != id(np.ndarray):
         raise NotImplementedError
     return table
-
-
-def _find(module: ir.Module) -> None:
-    """find(table, args, count): as `Entry.find`."""
-    code = Code(module, "find", 3, "external")
-    self, args, count = code.arguments
-    missed = code.append_basic_block("missed")
-    code.need(code.same(count, I64(6)), missed)
-    result = code.call_function("serve", code.load_at(self, Field.DATA), args)
-    code.need(code.not_(code.same(result, _MISSED)), missed)
-    code.ret(result)
-    code.position_at_end(missed)
-    code.call_python("Py_IncRef", NONE, result=VOID)
-    code.ret(NONE)
-
-
-def _call(module: ir.Module) -> None:
-    """call((table, otherwise), args, count, names): as `Entry.call`."""
-    code = Code(module, "call", 4, "external")
-    self, args, count, names = code.arguments
-    missed, known = code.append_basic_block("missed"), code.append_basic_block("known")
-    table, otherwise = (code.call_python("PyTuple_GetItem", self, I64(place)) for place in range(2))
-    has_names = code.not_(code.same(names, I64(0)))
-    has_out = code.or_(has_names, code.same(code.sub(count, I64(2)), I64(1)))
-    with code.if_then(has_names):
-        code.need(code.same(code.call_python("PyTuple_Size", names), I64(1)), missed)
-        code.need(code.same(code.call_python("PyTuple_GetItem", names, I64(0)), I64(id(_OUT))), missed)
-        code.need(code.same(count, I64(2)), missed)
-        code.branch(known)
-    code.need(code.or_(code.same(count, I64(2)), code.same(count, I64(3))), missed)
-    code.branch(known)
-    code.position_at_end(known)
-    whole = code.variable(ir.ArrayType(I64, 6)(ir.Undefined))
-    base = code.ptrtoint(whole, I64)
-    holder = code.variable(NONE)
-    with code.if_then(has_out):
-        code.store(code.word(args, 2), holder)
-    values = [code.word(args, 0), code.word(args, 1), code.load(holder), NONE, NONE, NONE]
-    for place, value in enumerate(values):
-        code.store(value, code.inttoptr(code.add(base, I64(WORD_BYTES * place)), I64.as_pointer()))
-    result = code.call_function("serve", code.load_at(table, Field.DATA), base)
-    code.need(code.not_(code.same(result, _MISSED)), missed)
-    code.ret(result)
-    code.position_at_end(missed)
-    code.ret(code.call_python("PyObject_Vectorcall", otherwise, args, count, names))
-
-
-def _hash(module: ir.Module) -> None:
-    """hash(table, args, count): the hash of a call, as `find` computes it."""
-    code = Code(module, "hash", 3, "external")
-    code.ret(code.call_python("PyLong_FromLongLong", code.call_function("hash_call", code.arguments[1])))
-
-
-def _run(module: ir.Module) -> None:
-    """run(call, args, count): run a kernel on data, indices and out, with the team at the fourth argument, or 0."""
-    code = Code(module, "run", 3, "external")
-    self, args, _ = code.arguments
-    arrays = [code.word(args, place) for place in range(3)]
-    team = code.call_python("PyLong_AsLongLong", code.word(args, 3))
-    call = code.load_at(self, Field.DATA)
-    without_gil = code.not_(code.same(code.word(call, Call.WAY), I64(Way.ALONE)))
-    outside = _run_kernel(code, call, arrays, team, without_gil)
-    code.ret(code.call_python("PyLong_FromLongLong", outside))
-
-
-def _known(module: ir.Module) -> None:
-    """known(None, args, count): as `Entry.known_subteam`."""
-    code = Code(module, "known", 3, "external")
-    subteam = code.call_function("known_subteam")
-    with code.if_then(code.same(subteam, I64(0))):
-        code.call_python("Py_IncRef", NONE, result=VOID)
-        code.ret(NONE)
-    address = code.select(code.same(subteam, I64(NO_SUBTEAM)), I64(0), subteam)
-    code.ret(code.call_python("PyLong_FromLongLong", address))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,22 +85,22 @@ class Entry:
     known: KnownSubteam
 
 
-def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
-    """Compile the fast call; `guard` and `known` live as long as the process from then on.
+def make_entry(guard: Guard, known: KnownSubteam, store: Store) -> Entry:
+    """Load the fast call, compiled where it is not stored; `guard` and `known` live as long as the process.
 
     Raises:
         NotImplementedError: NumPy's or Python's memory layout is not the one that the entry expects.
     """
     if type(guard.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotImplementedError
-    module = ir.Module("gathernest_entry")
-    _hash_call(module)
-    _is_like(module)
-    build_known_subteam(module, known)
-    _serve(module, guard, _numpy_functions()[_NEW_FROM_DESCR])
-    for function in (_find, _call, _hash, _run, _known):
-        function(module)
-    address = machine_code(module)
+    words = _words(guard, known)
+
+    def make() -> bytes:
+        from .fast_call_ir import fast_call_object
+
+        return fast_call_object(list(words))
+
+    address = load_object(store(f"fast call of {', '.join(words)}", make), words)
     keep_for_ever((guard, known, _OUT))
     return Entry(
         builtin("find", address, FASTCALL),
@@ -369,3 +110,16 @@ def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
         builtin("known", address, FASTCALL)(None),
         known,
     )
+
+
+def _words(guard: Guard, known: KnownSubteam) -> dict[str, int]:
+    """Return the words of the fast call in this process, by their names."""
+    objects = {"None": None, "ndarray": np.ndarray, "out": _OUT, "scope": guard.scope, "environment": guard.environment}
+    objects |= {f"variable {number}": variable for number, variable in enumerate(guard.variables)}
+    return {
+        **{name: id(value) for name, value in objects.items()},
+        "blocked": guard.blocked,
+        "PyArray_NewFromDescr": _numpy_functions()[_NEW_FROM_DESCR],
+        **{name: address_in(ctypes.pythonapi, name) for name in _PYTHON},
+        **known_words(known),
+    }

@@ -1,7 +1,4 @@
-"""Functions in machine code in memory: a kernel from its object code, and C functions of three addresses. No Numba.
-
-A C function calls a kernel in this process, or does what sizes that leave nothing to run ask for.
-"""
+"""Kernels in machine code in memory, from their object code. It imports neither Numba nor what writes LLVM IR."""
 
 import ctypes
 import sys
@@ -10,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
-from llvmlite import ir
 
 from .call_layout import packed
-from .llvm_jit import I64, Code, new_engine
+from .llvm_jit import new_engine
 
 # The function that kernels are called by: entry(data, indices, out, address of the numbers, team).
 ENTRY = "gathernest_kernel"
@@ -24,6 +20,27 @@ POINTERS = 3
 _ENGINES: dict[int, llvm.ExecutionEngine] = {}
 _GONE: list[int] = []
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * POINTERS, ctypes.c_char_p, ctypes.c_int64)
+
+
+@dataclass(frozen=True, slots=True)
+class NoKernel:
+    """What a function does whose sizes leave nothing to run.
+
+    Attributes:
+        cleared_bytes: how many bytes of the result it fills with zeros.
+        result: what it returns.
+    """
+
+    cleared_bytes: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """An argument of a kernel that follows from the number of indices: `base + slope * count`."""
+
+    base: int
+    slope: int
 
 
 class LoadedFunction:
@@ -74,69 +91,3 @@ def _words(arguments: Sequence[float]) -> tuple[Any, ...]:
     """Return what `ENTRY` takes for the arguments of a kernel."""
     *given, team = arguments
     return *(*given[:POINTERS], 0, 0)[:POINTERS], packed(given[POINTERS:]), team
-
-
-# C functions
-
-NAME = "gathernest_function"
-# No thread team: the calling thread runs every tile.
-ALONE = I64(0)
-
-
-@dataclass(frozen=True, slots=True)
-class NoKernel:
-    """What a function does whose sizes leave nothing to run.
-
-    Attributes:
-        cleared_bytes: how many bytes of the result it fills with zeros.
-        result: what it returns.
-    """
-
-    cleared_bytes: int
-    result: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """An argument of a kernel that follows from the number of indices: `base + slope * count`."""
-
-    base: int
-    slope: int
-
-
-class CFunction(LoadedFunction):
-    """`int64_t function(const void *data, const void *indices, void *out)` in this process; see its `address`."""
-
-    def __init__(self, kernel: KernelCode | NoKernel, numbers: Sequence[float]):
-        """Make it.
-
-        Args:
-            kernel: what it calls, and keeps loaded; or what it does without a kernel.
-            numbers: the arguments of the kernel between the three addresses and the team.
-        """
-        self._kept = kernel, ctypes.create_string_buffer(packed(numbers))
-        if isinstance(kernel, NoKernel):
-            module = module_without_kernel(NAME, kernel)
-        else:
-            module = ir.Module(NAME)
-            code = Code(module, NAME, POINTERS, "external")
-            words = I64(ctypes.addressof(self._kept[1]))
-            code.ret(code.call_address(I64(kernel.address), *code.arguments, words, ALONE))
-        super().__init__(new_engine(str(module)), NAME)
-
-
-def module_without_kernel(name: str, done: NoKernel) -> ir.Module:
-    """Return a module with the function of that name, which runs no kernel."""
-    module = ir.Module(name)
-    finish(Code(module, name, POINTERS, "external"), done)
-    return module
-
-
-def finish(code: Code, done: NoKernel) -> None:
-    """End a function, whose third argument is its result, without a kernel."""
-    if done.cleared_bytes:
-        pointer, byte = ir.IntType(8).as_pointer(), ir.IntType(8)
-        clear = code.module.declare_intrinsic("llvm.memset", [pointer, I64])
-        out = code.inttoptr(code.arguments[POINTERS - 1], pointer)
-        code.call(clear, [out, byte(0), I64(done.cleared_bytes), ir.IntType(1)(0)])
-    code.ret(I64(done.result))

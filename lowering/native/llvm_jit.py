@@ -1,28 +1,26 @@
-"""Functions on words of 64 bits: written as LLVM IR, compiled, and wrapped as builtins of Python."""
+"""Object code in this process: it is loaded, its words are filled, and it is wrapped as builtins of Python."""
 
 import ctypes
-import functools
-import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
-from llvmlite import ir
 from llvmlite.binding import common
 
-WORD_BYTES, FLOAT_BYTES, HALF_BYTES = 8, 4, 2
-# How many elements a vector has that is rounded to float16.
-ROUNDED_LANES = 16
-I64, I32, VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
-NONE, NULL = I64(id(None)), I64(0)
 # How Python calls a builtin: `METH_FASTCALL`, and `METH_KEYWORDS` beside it.
 FASTCALL, KEYWORDS = 0x0080, 0x0002
-# A value of the IR; llvmlite's own annotations do not hold.
-Word = Any
+# The function that returns the address of the table of words.
+PLACE_OF_WORDS = "place_of_words"
 # What `keep_for_ever` returns: what it was given.
 Kept = TypeVar("Kept")
+# Returns the object code of that name: stored, or made by the function and stored.
+Store = Callable[[str, Callable[[], bytes]], bytes]
+
+
+def store_nothing(name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the object code that `make` makes."""
+    return make()
 
 
 class _IsFinalizing:
@@ -37,89 +35,10 @@ class _IsFinalizing:
 _shutting_down: list[Any] = common._shutting_down
 _shutting_down[0] = _shutting_down[0] or _IsFinalizing()
 
-_Builder: Any = ir.IRBuilder
 
-
-class Code(_Builder):
-    """Prints one function on words of 64 bits: pointers are words until they are used."""
-
-    def __init__(self, module: ir.Module, name: str, arguments: int, linkage: str = "internal"):
-        function = ir.Function(module, ir.FunctionType(I64, [I64] * arguments), name)
-        function.linkage = linkage
-        super().__init__(function.append_basic_block("begin"))
-
-    @property
-    def arguments(self) -> Sequence[Word]:
-        return self.function.args
-
-    def variable(self, value: Word) -> Word:
-        """Return the place on the stack of a variable, which has that value now."""
-        with self.goto_entry_block():
-            place = self.alloca(value.type)
-        self.store(value, place)
-        return place
-
-    @contextmanager
-    def counted(self, count: Word) -> Iterator[Word]:
-        """Build a loop; its body sees the numbers from 0 to count - 1, one by one."""
-        before, (head, body, end) = self.block, map(self.append_basic_block, ("loop", "body", "end"))
-        self.branch(head)
-        self.position_at_end(head)
-        number = self.phi(count.type)
-        number.add_incoming(count.type(0), before)
-        self.cbranch(self.icmp_signed("<", number, count), body, end)
-        self.position_at_end(body)
-        yield number
-        number.add_incoming(self.add(number, count.type(1)), self.block)
-        self.branch(head)
-        self.position_at_end(end)
-
-    def load_at(self, base: Word, offset_bytes: int = 0, type_: ir.Type = I64) -> Word:
-        """Load a number at base + offset."""
-        return self.load(self.inttoptr(self.add(base, I64(offset_bytes)), type_.as_pointer()))
-
-    def word(self, base: Word, place: int) -> Word:
-        """Load the word number `place`."""
-        return self.load_at(base, WORD_BYTES * place)
-
-    def element(self, base: Word, place: Word) -> Word:
-        """Load the word whose number is known at run time."""
-        return self.load_at(self.after(base, place))
-
-    def after(self, base: Word, count: Word) -> Word:
-        """Return the address `count` words on."""
-        return self.add(base, self.mul(count, I64(WORD_BYTES)))
-
-    def number(self, base: Word, offset_bytes: int) -> Word:
-        """Load a C int at base + offset."""
-        return self.sext(self.load_at(base, offset_bytes, I32), I64)
-
-    def same(self, left: Word, right: Word) -> Word:
-        return self.icmp_unsigned("==", left, right)
-
-    def need(self, condition: Word, otherwise: Any) -> None:
-        """Continue where a condition holds, and in another block where it does not."""
-        following = self.append_basic_block("following")
-        self.cbranch(condition, following, otherwise)
-        self.position_at_end(following)
-
-    def call_function(self, name: str, *arguments: Word) -> Word:
-        """Call another function of the module."""
-        return self.call(self.module.get_global(name), arguments)
-
-    def call_address(self, address: Word, *arguments: Word, types: Sequence[ir.Type] = ()) -> Word:
-        """Call the function at an address; its arguments and result are words, but for those in `types`."""
-        result, *rest = [*types, *[I64] * (1 + len(arguments) - len(types))]
-        return self.call(self.inttoptr(address, ir.FunctionType(result, rest).as_pointer()), arguments)
-
-    def call_python(self, name: str, *arguments: Word, result: ir.Type = I64) -> Word:
-        """Call a function of Python's C API."""
-        return self.call_address(address_in(ctypes.pythonapi, name), *arguments, types=[result])
-
-
-def address_in(library: ctypes.CDLL, name: str) -> ir.Constant:
+def address_in(library: ctypes.CDLL, name: str) -> int:
     """Return the address of a library's function."""
-    return I64(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
 def keep_for_ever(value: Kept) -> Kept:
@@ -128,22 +47,41 @@ def keep_for_ever(value: Kept) -> Kept:
     return value
 
 
-def machine_code(module: ir.Module) -> Callable[[str], int]:
-    """Compile a module, and return a function from the name of a function to its address.
+def load_object(code: bytes, words: Mapping[str, int]) -> Callable[[str], int]:
+    """Load object code that is never freed, and return a function from the name of a function to its address.
 
-    Without optimisation passes: they double the compile time of the fast call, 20 ms, with no measurable gain.
+    Args:
+        code: object code of a `WordModule`, or of another module where there are no words.
+        words: the values of its words, in the order of its table.
     """
-    engine = new_engine(str(module))
-    keep_for_ever(engine).finalize_object()
+    engine = keep_for_ever(new_engine(""))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    if words:
+        fill_words(engine, words)
     return engine.get_function_address
+
+
+def fill_words(engine: llvm.ExecutionEngine, words: Mapping[str, int]) -> None:
+    """Fill the table of words of what an engine has loaded; they are in the order of the table."""
+    place = ctypes.CFUNCTYPE(ctypes.c_int64)(engine.get_function_address(PLACE_OF_WORDS))()
+    (ctypes.c_int64 * len(words)).from_address(place)[:] = list(words.values())
 
 
 def new_engine(text: str) -> llvm.ExecutionEngine:
     """Return an engine with a module of LLVM IR, not compiled yet; it frees the machine code when it is freed."""
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(text), target_machine())
+
+
+def target_machine(*, is_vector: bool = False) -> llvm.TargetMachine:
+    """Return LLVM's target of this process: with the features of this CPU where the code has vectors."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
+    target = llvm.Target.from_default_triple()
+    if not is_vector:
+        return target.create_target_machine(opt=1, jit=True)
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
 
 
 class _Method(ctypes.Structure):
@@ -158,45 +96,3 @@ def builtin(name: str, address: Callable[[str], int], flags: int) -> Callable[[A
         ("PyCFunction_NewEx", ctypes.pythonapi)
     )
     return lambda self: new(ctypes.addressof(method), self, None)
-
-
-@functools.cache
-def rounding() -> Callable[[int, int, int], int] | None:
-    """Return `round(source, target, count)`, which rounds float32 at an address to float16 at another, without the GIL.
-
-    It takes 0.3 ns an element, the cast of NumPy 4.4 ns. None is returned where the CPU has no instruction for it.
-    """
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    if not features.get("f16c", platform.machine() in ("arm64", "aarch64")):
-        return None
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=2, jit=True
-    )
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_rounding_code()), machine)
-    keep_for_ever(engine).finalize_object()
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(engine.get_function_address("round_halves"))
-
-
-def _rounding_code() -> str:
-    """Return the function as LLVM IR: vectors, then the elements that fill none."""
-    module = ir.Module("round_halves")
-    code = Code(module, "round_halves", 3, linkage="external")
-    source, target, count = code.arguments
-    vectors = code.lshr(count, I64(ROUNDED_LANES.bit_length() - 1))
-    with code.counted(vectors) as number:
-        _round(code, source, target, code.mul(number, I64(ROUNDED_LANES)), ROUNDED_LANES)
-    done = code.mul(vectors, I64(ROUNDED_LANES))
-    with code.counted(code.sub(count, done)) as number:
-        _round(code, source, target, code.add(done, number), 1)
-    code.ret(I64(0))
-    return str(module)
-
-
-def _round(code: Code, source: Word, target: Word, first: Word, lanes: int) -> None:
-    """Round so many elements from `first` on, at any addresses."""
-    wide, narrow = ir.VectorType(ir.FloatType(), lanes), ir.VectorType(ir.HalfType(), lanes)
-    read = code.inttoptr(code.add(source, code.mul(first, I64(FLOAT_BYTES))), wide.as_pointer())
-    written = code.inttoptr(code.add(target, code.mul(first, I64(HALF_BYTES))), narrow.as_pointer())
-    code.store(code.fptrunc(code.load(read, align=1), narrow), written, align=1)

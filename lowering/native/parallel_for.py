@@ -7,8 +7,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .llvm_jit import I64
-from .threads.thread_team_ir import Subteam
+from .call_layout import Subteam
+from .word_code import I64
 
 _RUN = ir.FunctionType(I64, [I64] * 4)
 

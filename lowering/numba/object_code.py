@@ -16,7 +16,7 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.typing.context import Context
 
 from ..native.kernel_code import ENTRY, POINTERS
-from ..native.llvm_jit import I64, Code
+from ..native.word_code import I64, Code
 
 # Numba's passes that change nothing of generated source, which has none of what they look for: closures, contexts,
 # literals of lists, branches on constants, overloads to inline, array expressions. They take a tenth of a first call.

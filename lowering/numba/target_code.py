@@ -14,8 +14,9 @@ from llvmlite import ir
 from numba.core.codegen import AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 
-from ..native.kernel_code import ALONE, POINTERS, Counted, NoKernel, finish, module_without_kernel
-from ..native.llvm_jit import I64, Code
+from ..native.c_function_ir import ALONE, finish, module_without_kernel
+from ..native.kernel_code import POINTERS, Counted, NoKernel
+from ..native.word_code import I64, Code
 from .compiler import compiled
 from .object_code import ToLibrary, UnloadedLibrary, called
 from .program import Program
@@ -118,7 +119,7 @@ def _function(made: Any, name: str, numbers: Sequence[float | Counted], no_indic
     code = Code(module, name, POINTERS + (no_indices is not None), "external")
     if no_indices is not None:
         with code.if_then(code.icmp_signed("<", code.arguments[-1], I64(1)), likely=False):
-            finish(code, no_indices)
+            finish(code, I64(no_indices.cleared_bytes), I64(no_indices.result))
     words = [_word(code, number) for number in numbers]
     code.ret(called(code, made, [*code.arguments[:POINTERS], *words, ALONE]))
     return module

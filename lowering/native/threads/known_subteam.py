@@ -11,34 +11,17 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
-from llvmlite import ir
+from ..call_layout import MASK_BYTES, MASK_WORDS, MOST_VALUES, NO_SUBTEAM, WORD_BYTES, Known
+from ..llvm_jit import address_in, keep_for_ever
+from .thread_team import libc
 
-from ..llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, keep_for_ever
-from .thread_team_ir import MASK_BYTES, libc
-
-# Stands for no subteam where a caller does all alone; 0 says that nothing is known.
-NO_SUBTEAM = 1
-MOST_VALUES = 4
-_MASK_WORDS = MASK_BYTES // WORD_BYTES
 _MISSING = object()
 # Modules of Numba, which need not be imported, and the attribute of each that counts: whether it has started threads,
 # each of which may be set to fewer; and how many it has.
 _POOL, _CONFIG = ("numba.np.ufunc.parallel", "_is_initialized"), ("numba.core.config", "NUMBA_NUM_THREADS")
 _ATTRIBUTES = _POOL, _CONFIG
-
-
-class Known(IntEnum):
-    """The words of what is known; objects stand there as their addresses."""
-
-    SUBTEAM = 0
-    SCOPE = 1  # the value of the context variable
-    VALUES = 2  # those of dictionaries; 0 of one that is not there
-    MODULES = VALUES + MOST_VALUES  # of each the module, its dictionary and the value of its attribute
-    MASK = MODULES + 3 * len(_ATTRIBUTES)  # the cores that the caller may use, a bit each
-    WORDS = MASK + _MASK_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +89,21 @@ class KnownSubteam:
         self._noted = settings  # another object at the address of one that is gone would be taken for it
 
 
+def known_words(known: KnownSubteam) -> dict[str, int]:
+    """Return the words of machine code that compares, by their names; what they point to is kept for ever."""
+    keep_for_ever((known, sys.modules, _ATTRIBUTES))
+    words = {"known": known.address, "known scope": id(known.settings.scope), "sys.modules": id(sys.modules)}
+    for number, (dictionary, key) in enumerate(known.settings.values):
+        words |= {f"settings {number}": id(dictionary), f"setting {number}": id(key)}
+    for number, (name, attribute) in enumerate(_ATTRIBUTES):
+        words |= {f"module {number}": id(name), f"attribute {number}": id(attribute)}
+    names = "PyContextVar_Get", "Py_DecRef", "PyDict_GetItemWithError"
+    words |= {name: address_in(ctypes.pythonapi, name) for name in names}
+    if _affinity_function() is not None:
+        words["sched_getaffinity"] = address_in(libc(), "sched_getaffinity")
+    return words
+
+
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return len(one) == len(other) and all(left is right for left, right in zip(one, other, strict=True))
 
@@ -116,7 +114,7 @@ def _address(value: Any) -> int:
 
 def _mask() -> Sequence[int] | None:
     """Return the words of the cores that this thread may use: 0 where no system tells, None where it fails to."""
-    mask, get = (ctypes.c_int64 * _MASK_WORDS)(), _affinity_function()
+    mask, get = (ctypes.c_int64 * MASK_WORDS)(), _affinity_function()
     return list(mask) if get is None or get(0, ctypes.c_size_t(MASK_BYTES), mask) >= 0 else None
 
 
@@ -127,45 +125,3 @@ def _affinity_function() -> Any:
         return getattr(libc(), "sched_getaffinity", None)
     except OSError:
         return None
-
-
-def build_known_subteam(module: ir.Module, known: KnownSubteam) -> None:
-    """Add known_subteam(): the subteam that a call may use, `NO_SUBTEAM`, or 0 where that is not known."""
-    code = Code(module, "known_subteam", 0)
-    words, unknown = I64(known.address), code.append_basic_block("unknown")
-    subteam = code.word(words, Known.SUBTEAM)
-    code.need(code.not_(code.same(subteam, I64(0))), unknown)
-    holder = code.variable(I64(0))
-    place = code.ptrtoint(holder, I64)
-    code.call_python("PyContextVar_Get", I64(id(known.settings.scope)), I64(0), place, result=I32)
-    code.call_python("Py_DecRef", code.load(holder), result=VOID)
-    code.need(code.same(code.load(holder), code.word(words, Known.SCOPE)), unknown)
-    for number, (dictionary, key) in enumerate(known.settings.values):
-        found = _item(code, I64(id(dictionary)), key)
-        code.need(code.same(found, code.word(words, Known.VALUES + number)), unknown)
-    for number, (name, attribute) in enumerate(_ATTRIBUTES):
-        noted, names, value = (code.word(words, Known.MODULES + 3 * number + at) for at in range(3))
-        code.need(code.same(_item(code, I64(id(keep_for_ever(sys.modules))), name), noted), unknown)
-        with code.if_then(code.not_(code.same(names, I64(0)))):
-            code.need(code.same(_item(code, names, attribute), value), unknown)
-    if _affinity_function() is not None:
-        _need_cores(code, words, unknown)
-    code.ret(subteam)
-    code.position_at_end(unknown)
-    code.ret(I64(0))
-
-
-def _item(code: Code, dictionary: Word, key: Any) -> Word:
-    """Return the address of a dictionary's value, 0 where it has none."""
-    return code.call_python("PyDict_GetItemWithError", dictionary, I64(id(keep_for_ever(key))))
-
-
-def _need_cores(code: Code, words: Word, unknown: Any) -> None:
-    """Continue where the caller may use the cores that are known."""
-    mask = code.ptrtoint(code.variable(ir.ArrayType(I64, _MASK_WORDS)(ir.Undefined)), I64)
-    get = address_in(libc(), "sched_getaffinity")
-    failed = code.call_address(get, I32(0), I64(MASK_BYTES), mask, types=[I32, I32])
-    code.need(code.icmp_signed(">=", failed, I32(0)), unknown)
-    known = code.after(words, I64(Known.MASK))
-    with code.counted(I64(_MASK_WORDS)) as number:
-        code.need(code.same(code.element(mask, number), code.element(known, number)), unknown)

@@ -10,12 +10,20 @@ may use but the caller's own: Linux tends to wake it there, where it would wait 
 """
 
 import ctypes
+import functools
 import signal
 from _thread import allocate_lock
+from collections.abc import Callable
 
 from ...schedule.machine_model import LINE_BYTES
-from ..llvm_jit import WORD_BYTES, keep_for_ever
-from .thread_team_ir import IS_DARWIN, At, Member, Subteam, libc, team_code
+from ..call_layout import IS_DARWIN, PLACING, WORD_BYTES, At, Member, Subteam
+from ..llvm_jit import Store, address_in, keep_for_ever, load_object, store_nothing
+
+# The functions of the C library that a team calls on every system.
+_CALLED = (
+    "sched_yield",
+    *(("sem_post", "sem_wait"), ("dispatch_semaphore_signal", "dispatch_semaphore_wait"))[IS_DARWIN],
+)
 
 # Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash.
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
@@ -26,6 +34,28 @@ STACK_BYTES = 1 << 20
 ATTRIBUTES_WORDS = 16
 
 
+def libc() -> ctypes.CDLL:
+    """Return the C library; raises OSError where there is none of POSIX."""
+    try:
+        return ctypes.CDLL(None)
+    except TypeError as error:  # Windows has no library of that name
+        raise OSError("this system has no POSIX threads") from error
+
+
+@functools.cache
+def _team_code(store: Store) -> Callable[[str], int]:
+    """Load the functions of a team; they are never freed, since threads run them until the process ends."""
+    places = all(hasattr(libc(), name) for name in PLACING)
+    words = {name: address_in(libc(), name) for name in (*_CALLED, *(PLACING if places else ()))}
+
+    def make() -> bytes:
+        from .thread_team_ir import team_object
+
+        return team_object(list(words))
+
+    return load_object(store(f"thread team of {', '.join(words)}", make), words)
+
+
 class Team:
     """Threads that share the tiles of one parallel loop at a time; they live as long as the process.
 
@@ -33,18 +63,19 @@ class Team:
         size: the number of members, the caller included.
     """
 
-    def __init__(self, most: int):
+    def __init__(self, most: int, store: Store = store_nothing):
         """Make a team of one.
 
         Args:
             most: how many members it may ever have.
+            store: stores its machine code.
 
         Raises:
             OSError: the system has no POSIX threads.
         """
         if not hasattr(libc(), "pthread_create"):
             raise OSError("this system has no POSIX threads")
-        self.size, self._most, self._limit, self._address_of = 1, most, most, team_code()
+        self.size, self._most, self._limit, self._address_of = 1, most, most, _team_code(store)
         self._starting = allocate_lock()
         words = At.MEMBERS + (Member.WORDS + Subteam.WORDS) * most
         memory = (ctypes.c_int64 * (words + LINE_BYTES // WORD_BYTES))()

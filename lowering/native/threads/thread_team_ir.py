@@ -1,63 +1,17 @@
-"""The functions of a thread team as LLVM IR, and its memory layout."""
+"""The functions of a thread team as LLVM IR. Imported only where they are compiled."""
 
-import ctypes
-import functools
-import sys
-from collections.abc import Callable
-from enum import IntEnum
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from ..llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, machine_code
+from ..call_layout import IS_DARWIN, MASK_BYTES, PLACING, WORD_BYTES, At, Member, Subteam
+from ..word_code import I32, I64, VOID, Code, Word, WordModule, object_of
 
-# A bit for each of 1024 cores.
-MASK_BYTES = 128
 # Spins of a member before it sleeps, and of the waiting caller before it yields its core.
 SPINS = 5000
 _MIX = 0x9E3779B97F4A7C15
-
-
-class Subteam(IntEnum):
-    """The words of a subteam, the first members of a team, a line: what a kernel takes. They never change."""
-
-    RUN = 0  # the address of `run`
-    TEAM = 1
-    WANTED = 2  # how many members are to share a kernel, the caller included
-    WORDS = 8
-
-
-class At(IntEnum):
-    """The words of a team; words that different threads write lie in different cache lines."""
-
-    WANTED = 1  # how many members are to share the loop, the caller included
-    SIZE = 2  # how many there are
-    PLACED = 3  # which cores the members may run on, as a hash
-    GENERATION = 8  # odd while there are tiles to take
-    FUNCTION = 9  # function(arguments, tile) does a tile
-    ARGUMENTS = 10
-    PARTS = 11  # how many members share the tiles
-    MODES = 12  # of the caller's floating-point unit, such as whether denormals are flushed
-    ACTIVE = 16  # how many members but the caller may look at the words above and at the ranges
-    TOTAL = 17  # the sum of what their tiles returned
-    SLEEPERS = 24
-    BUSY = 40  # not 0 while a loop runs
-    MASK = 48
-    MEMBERS = 64
-
-
-class Member(IntEnum):
-    """The words of a member, a line."""
-
-    NEXT = 0  # the next tile of its range
-    END = 1
-    TEAM = 2
-    NUMBER = 3
-    HANDLE = 4  # of its thread
-    ASLEEP = 8  # 1 when it is to be woken by its semaphore
-    SEMAPHORE = 9  # 32 bytes at most; on macOS its address
-    WORDS = 16
 
 
 class _Shared(Code):
@@ -117,15 +71,12 @@ class _Shared(Code):
 
     def call_c(self, name: str, *arguments: Word, result: ir.Type = I32) -> Word:
         """Call a function of the C library."""
-        return self.call_address(address_in(libc(), name), *arguments, types=[result])
+        return self.call_known(name, *arguments, result=result)
 
     def pause(self) -> None:
         """Tell the processor that this is a loop that waits."""
         if _architecture() in _PAUSES:
             self.call_llvm(*_PAUSES[_architecture()])
-
-
-IS_DARWIN = sys.platform == "darwin"
 
 
 def _architecture() -> str:
@@ -142,14 +93,6 @@ _MODES = {
     "x86_64": ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr"),
     **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr")),
 }
-
-
-def libc() -> ctypes.CDLL:
-    """Return the C library; raises OSError where there is none of POSIX."""
-    try:
-        return ctypes.CDLL(None)
-    except TypeError as error:  # Windows has no library of that name
-        raise OSError("this system has no POSIX threads") from error
 
 
 def _work(module: ir.Module) -> None:
@@ -236,7 +179,7 @@ def _wake(module: ir.Module) -> None:
     """wake(team): wake the members that sleep, on other cores than this."""
     code = _Shared(module, "wake", 1)
     (team,) = code.arguments
-    if _can_place():
+    if PLACING[0] in code.module.words:
         code.call_function("place", team)
     with code.counted(code.sub(code.word(team, At.PARTS), I64(1))) as number:
         member = code.member(team, code.add(number, I64(1)))
@@ -245,12 +188,6 @@ def _wake(module: ir.Module) -> None:
             with code.if_then(code.not_(code.same(was, I64(0)))):
                 code.post(member)
     code.ret(I64(0))
-
-
-def _can_place() -> bool:
-    """Return whether the system lets a thread choose the cores of another."""
-    names = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
-    return all(hasattr(libc(), name) for name in names)
 
 
 def _place(module: ir.Module) -> None:
@@ -346,10 +283,9 @@ def _serve(module: ir.Module) -> None:
     code.branch(again)
 
 
-@functools.cache
-def team_code() -> Callable[[str], int]:
-    """Compile the functions of a team; they are never freed, since threads run them until the process ends."""
-    module = ir.Module("gathernest_team")
-    for function in (_work, *((_place,) if _can_place() else ()), _wake, _run, _await, _serve):
+def team_object(words: Sequence[str]) -> bytes:
+    """Return the object code of a team, which knows the functions of the C library of these names."""
+    module = WordModule("gathernest_team", words)
+    for function in (_work, *((_place,) if PLACING[0] in words else ()), _wake, _run, _await, _serve):
         function(module)
-    return machine_code(module)
+    return object_of(module)

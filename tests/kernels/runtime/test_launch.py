@@ -20,7 +20,7 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch as threads
 from gathernest.kernels.runtime.call_cache import CALLS
 from gathernest.kernels.runtime.launch import available_threads, launch
-from gathernest.lowering.native.threads.thread_team_ir import At, Subteam
+from gathernest.lowering.native.call_layout import At, Subteam
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 LARGE = True

@@ -188,7 +188,8 @@ def test_members_have_stacks_of_their_own_size_whatever_the_limit_is(python):
         os.execv(sys.executable, sys.orig_argv)
     from gathernest.kernels.host.runtime import RUNTIME
     from gathernest.kernels.runtime.launch import started_threads
-    from gathernest.lowering.native.threads.thread_team_ir import At, Member, libc
+    from gathernest.lowering.native.call_layout import At, Member
+    from gathernest.lowering.native.threads.thread_team import libc
     os.sched_setaffinity(0, range(os.cpu_count()))
     assert (started_threads(), right()) == (2, True), os.sched_getaffinity(0)
     attributes, size = (ctypes.c_int64 * 16)(), ctypes.c_size_t()

@@ -11,16 +11,13 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from llvmlite import ir
 
-from gathernest.lowering.native.llvm_jit import Code, keep_for_ever, machine_code
+from gathernest.lowering.native.call_layout import NO_SUBTEAM
+from gathernest.lowering.native.fast_call_ir import build_known_subteam
+from gathernest.lowering.native.llvm_jit import keep_for_ever, load_object
 from gathernest.lowering.native.threads import known_subteam
-from gathernest.lowering.native.threads.known_subteam import (
-    NO_SUBTEAM,
-    KnownSubteam,
-    ThreadSettings,
-    build_known_subteam,
-)
+from gathernest.lowering.native.threads.known_subteam import KnownSubteam, ThreadSettings, known_words
+from gathernest.lowering.native.word_code import Code, WordModule, object_of
 
 SUBTEAM = 640
 FIRST, OTHER = {"num_threads": 2}, {"num_threads": 2}
@@ -34,11 +31,12 @@ class Asked:
         self.settings: dict[str, Any] = {"wanted": 1000}
         self.known = KnownSubteam(ThreadSettings(self.scope, ((self.settings, "wanted"), (self.settings, "absent"))))
         keep_for_ever(self)
-        module = ir.Module("known")
-        build_known_subteam(module, self.known)
+        words = known_words(self.known)
+        module = WordModule("known", list(words))
+        build_known_subteam(module)
         code = Code(module, "ask", 0, "external")
         code.ret(code.call_function("known_subteam"))
-        self.ask: Callable[[], int] = ctypes.PYFUNCTYPE(ctypes.c_int64)(machine_code(module)("ask"))
+        self.ask: Callable[[], int] = ctypes.PYFUNCTYPE(ctypes.c_int64)(load_object(object_of(module), words)("ask"))
 
     def remember(self, subteam: int = SUBTEAM) -> None:
         for _ in range(2):

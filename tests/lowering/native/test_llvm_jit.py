@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from gathernest.lowering.native.llvm_jit import ROUNDED_LANES, rounding
+from gathernest.lowering.native.c_function import rounding
+from gathernest.lowering.native.c_function_ir import ROUNDED_LANES
 
 
 def rounded(wide: np.ndarray) -> np.ndarray:

@@ -12,10 +12,11 @@ import pytest
 from llvmlite import ir
 from numba import int64, njit
 
-from gathernest.lowering.native.llvm_jit import I64, Code, machine_code
+from gathernest.lowering.native.call_layout import At, Member, Subteam
+from gathernest.lowering.native.llvm_jit import load_object
 from gathernest.lowering.native.parallel_for import share
 from gathernest.lowering.native.threads.thread_team import Team
-from gathernest.lowering.native.threads.thread_team_ir import At, Member, Subteam
+from gathernest.lowering.native.word_code import I64, Code, object_of
 from gathernest.lowering.numba.intrinsics import load_f32, load_i64, store_i64
 
 MOST = 9
@@ -151,7 +152,9 @@ def flush(modes: int) -> None:
     code.call(set_modes, [code.inttoptr(code.arguments[0], byte)])
     code.ret(I64(0))
     value = ctypes.c_uint32(modes)
-    ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(machine_code(module)("set_modes"))(ctypes.addressof(value))
+    ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(load_object(object_of(module), {})("set_modes"))(
+        ctypes.addressof(value)
+    )
 
 
 def test_threads_that_the_system_rejects_are_done_without(monkeypatch):

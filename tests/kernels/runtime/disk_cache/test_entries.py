@@ -213,17 +213,25 @@ def test_an_unwritable_folder_gives_one_warning_and_right_results(tmp_path, forg
     assert "Set GATHERNEST_CACHE_DIR to a folder that can be written" in str(ours[0].message)
 
 
-def test_a_cached_kernel_is_loaded_and_called_again_without_a_compiler(python, tmp_path):
-    code = """
-        import sys, gathernest as gn, numpy as np
-        results = [gn.gather(np.array([1.5, 2.5, 3.5]), np.array([2, 0])).tolist() for _ in range(3)]
-        table = np.zeros((50_000, 64), np.float32)
-        gn.gather(table, np.arange(50_000))
-        print(results[2], "numba" in sys.modules, "xdsl" in sys.modules)
-    """
-    folders = {"GATHERNEST_CACHE_DIR": str(tmp_path / "ours"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
-    assert python(code, **folders).strip() == "[3.5, 1.5] True True"
-    assert python(code, **folders).strip() == "[3.5, 1.5] False False"
+SMALL = "print([gn.gather([1.5, 2.5, 3.5], [2, 0]).tolist() for _ in range(3)])"
+# A call on all threads, one that rounds its sums, and a C function.
+OTHERS = """
+print(float(gn.gather(table := np.ones((2_000_000, 4), np.float32), many := np.arange(0, 2_000_000, 8))[-1, -1]))
+print(gn.gather_reduce(np.ones((3, 4), np.float16), np.array([[0, 1], [2, 2]]))[1, 1])
+print(gn.compile("gather", table, many).address > 0)
+"""
+
+
+@pytest.mark.parametrize("calls", [SMALL, pytest.param(OTHERS, marks=pytest.mark.thorough)], ids=["small", "others"])
+def test_a_process_with_a_warm_cache_compiles_nothing(python, tmp_path, calls):
+    """The second process imports neither Numba, nor xDSL, nor what writes LLVM IR."""
+    names = ("numba", "xdsl", "gathernest.lowering.native.word_code")
+    lines = "import sys", "import numpy as np", "import gathernest as gn", calls
+    code = "\n".join([*lines, f"print([name for name in {names} if name in sys.modules])"])
+    folders = {"GATHERNEST_CACHE_DIR": str(tmp_path / "shared"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    *results, compiled = python(code, **folders).splitlines()
+    assert compiled == str(list(names))
+    assert python(code, **folders).splitlines() == [*results, "[]"]
     assert not (tmp_path / "numba").exists()
 
 

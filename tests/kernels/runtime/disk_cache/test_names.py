@@ -161,7 +161,8 @@ def test_every_module_that_compiling_imports_is_in_the_fingerprint():
         if module.startswith("gathernest.kernels.") and not compiling.startswith(module):
             graph.remove_module(module)
     numba_modules = ("compiler", "intrinsics", "vector_intrinsics")
-    roots = {compiling, "gathernest.lowering.native.parallel_for"}
+    native = ("parallel_for", "fast_call_ir", "c_function_ir", "threads.thread_team_ir")
+    roots = {compiling, *(f"gathernest.lowering.native.{name}" for name in native)}
     roots |= {f"gathernest.lowering.numba.{name}" for name in numba_modules}
     roots |= {f"gathernest.lowering.passes.{module_of(name)}" for name in NAMES}
     needed = roots.union(*(graph.find_upstream_modules(root) for root in roots))
@@ -176,6 +177,6 @@ def test_every_pattern_of_the_fingerprint_finds_sources():
 
 def test_another_version_of_xdsl_makes_another_folder(monkeypatch):
     before = cpu.code_fingerprint.__wrapped__()
-    version = cpu.package_version
-    monkeypatch.setattr(cpu, "package_version", lambda name: "another" if name == "xdsl" else version(name))
+    versions = cpu._installed_versions
+    monkeypatch.setattr(cpu, "_installed_versions", lambda names: [*versions(names), "another"])
     assert cpu.code_fingerprint.__wrapped__() != before
