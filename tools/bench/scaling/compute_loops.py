@@ -59,7 +59,11 @@ def _share(number, chains, sums, steps):
 
 @njit(nogil=True)
 def _run(chains, sums, shares, steps, team):
-    share(team, shares, _share, (chains, sums, steps))
+    if team:
+        share(team, shares, _share, (chains, sums, steps))
+    else:
+        for number in range(shares):
+            _share(number, chains, sums, steps)
     return 0
 
 
