@@ -14,7 +14,8 @@ from llvmlite import ir
 from llvmlite.ir.instructions import GEPInstr, LoadInstr
 from numba import types
 from numba.core import cgutils
-from numba.extending import models, register_model
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
 
 from ..schedule.machine_model import PART_BYTES, STREAM_BYTES
 from .intrinsics import CONVERSIONS, HEAP, make, make_load, make_store, mark, pointer, stack
@@ -38,7 +39,7 @@ class VectorType(types.Type):
         return ir.VectorType(ir.IntType(self.bits // parts), self.lanes * parts)
 
 
-@register_model(VectorType)
+@register_default(VectorType)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, type_: VectorType):
         super().__init__(manager, type_, type_.llvm)

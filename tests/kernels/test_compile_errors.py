@@ -85,7 +85,7 @@ def test_an_interrupt_of_the_compiler_stays_one(monkeypatch, cache_dir, interrup
     def interrupted(*arguments):
         raise interrupt
 
-    monkeypatch.setattr(compiler, "optimised", interrupted)
+    monkeypatch.setattr(compiler, "object_code", interrupted)
     with pytest.raises(interrupt):
         gn.gather(np.arange(4.0), [0, 1])
     monkeypatch.undo()
@@ -118,10 +118,7 @@ def missing(context):
     return types.int64(), generate
 
 
-signature = int64(int64, int64, int64, int64)
-
-
-@njit
+@njit(int64(int64, int64, int64, int64), cache=True)
 def gather(data, indices, out, team):
     return missing()
 """
