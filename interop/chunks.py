@@ -117,12 +117,26 @@ def reduce(
     return stored.delivered(_reduce(source, indices, lengths, reduce, padding_index, bounds, data_shape), out)
 
 
-def _as_dask(array: Any, chunks: Any) -> Any:
-    """Return an array in memory or in a file as one of dask's, of these chunks. A mapped file is not hashed."""
-    from dask.array import from_array
+class _InMemory:
+    """An array in memory or in a mapped file, whose chunks are views; `from_array` would copy and hash an ndarray."""
 
-    name = f"array-{uuid.uuid4().hex}" if is_mapped(array) else None
-    return from_array(array, chunks=chunks, name=name)  # pyright: ignore[reportArgumentType]
+    def __init__(self, array: np.ndarray):
+        self._array, self.shape, self.dtype, self.ndim = array, array.shape, array.dtype, array.ndim
+
+    def __getitem__(self, place: tuple[slice, ...]) -> np.ndarray:
+        return self._array[(*place, ...)]  # the ellipsis makes a view of an array of rank 0, too
+
+
+def _as_dask(array: Any, chunks: Any) -> Any:
+    """Return an array in memory or in a file as one of dask's, of these chunks."""
+    from dask.array import from_array
+    from dask.base import tokenize
+
+    if not isinstance(array, np.ndarray):
+        return from_array(array, chunks=chunks)
+    name = f"array-{uuid.uuid4().hex if is_mapped(array) else tokenize(array, chunks)}"
+    meta = np.empty((0,) * array.ndim, array.dtype)
+    return from_array(_InMemory(array), chunks=chunks, name=name, asarray=False, meta=meta)  # type: ignore[arg-type]
 
 
 def is_mapped(array: Any) -> bool:

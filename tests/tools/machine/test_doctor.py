@@ -49,7 +49,7 @@ def test_json_has_every_section(gathernest, monkeypatch, tmp_path, unnamed_machi
     assert facts["cache"]["folder"] == str(tmp_path)
     assert facts["cache"]["writable"] is True
     assert facts["check"] == {"small_gather": "right"}
-    assert facts["settings"] == {"GATHERNEST_CACHE_DIR": str(tmp_path)}
+    assert facts["settings"] == {"GATHERNEST_CACHE_DIR": str(tmp_path), "GATHERNEST_COMPILE": "now"}
     assert facts["problems"] == []
 
 
