@@ -249,8 +249,13 @@ def test_processes_that_share_an_empty_folder_at_once_all_give_right_results(pyt
     wanted = "[[3.5, 1.5, 0.0], [3.5, 1.5, 3.5], [3.5, 1.5, 1.5]]"
     assert [python.finish(process).strip() for process in processes] == [wanted] * 3
     entries = [path for root in folder.iterdir() for path in root.iterdir()]
-    assert len(entries) == 3
     assert not [path for path in entries if path.name.startswith(".")]
+    keys = [json.loads((entry / "kernel.json").read_text())["key"] for entry in entries]
+    others = [
+        key for key in keys if not key.startswith("gather ")
+    ]  # code of calls, where a process met a kernel on disk
+    assert len(keys) - len(others) == 3
+    assert all(key.startswith("native code: ") for key in others)
 
 
 def test_the_default_folder_is_the_users_cache_folder(monkeypatch, tmp_path):
