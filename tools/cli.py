@@ -62,7 +62,6 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = with_all(sys.argv[1:] if arguments is None else arguments)
-    os.environ.setdefault(KNOBS["compile"].variable, "now")  # who uses a command waits for kernels, and times them
     return run_tool("gathernest", lambda: _run(words), shows_traceback="--traceback" in words)
 
 
@@ -80,6 +79,8 @@ def _run(words: list[str]) -> int:
             f"there is no command {command!r}; the commands are {', '.join(commands)}{did_you_mean(command, commands)}"
         )
     commands[command].check_options(words[at + 1 :])
+    if COMMANDS[command] is not doctor:  # it tells what the user's own programs would meet
+        os.environ.setdefault(KNOBS["compile"].variable, "now")  # who uses a command waits for kernels, and times them
     return COMMANDS[command].run(commands[command].parse_args(words[at + 1 :]))
 
 

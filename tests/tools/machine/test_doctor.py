@@ -38,9 +38,11 @@ def test_a_machine_that_there_is_not_is_a_problem(gathernest, monkeypatch):
 
 def test_json_has_every_section(gathernest, monkeypatch, tmp_path, unnamed_machine):
     monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("GATHERNEST_COMPILE")
     ended = gathernest("doctor", "--json")
     facts = facts_of(ended)
     assert ended.status == 0
+    assert facts["compilation"]["mode"] == "background"
     assert facts["versions"]["numpy"] == version("numpy")
     assert 1 <= facts["machine"]["usable_cores"] <= facts["machine"]["cores_by_affinity"] <= facts["machine"]["cores"]
     assert facts["machine"]["cores_by_quota"] == (cpu_quota() or "no limit")
@@ -49,7 +51,7 @@ def test_json_has_every_section(gathernest, monkeypatch, tmp_path, unnamed_machi
     assert facts["cache"]["folder"] == str(tmp_path)
     assert facts["cache"]["writable"] is True
     assert facts["check"] == {"small_gather": "right"}
-    assert facts["settings"] == {"GATHERNEST_CACHE_DIR": str(tmp_path), "GATHERNEST_COMPILE": "now"}
+    assert facts["settings"] == {"GATHERNEST_CACHE_DIR": str(tmp_path)}
     assert facts["problems"] == []
 
 
