@@ -486,8 +486,8 @@ def _reduce(
 ) -> Any:  # fmt: skip
     """Return the dask array of the reduced bags when it is computed, or of their gradient.
 
-    One task gathers and reduces the rows of a block of whole bags. A gradient is that of a gather, of a row for each
-    index.
+    One task gathers and reduces the rows of a block of whole bags. A gradient is the gradient of a gather of a row for
+    each index.
 
     Args:
         source: data, or grad where `data_shape` is given; it or indices are dask's, the other may be in memory.

@@ -1,7 +1,7 @@
 """The operators of `gathernest.torch`: a table with one row an operator, registered with `torch.library`.
 
 A row has the operator's schema, its functions of dense CPU tensors, and the sizes from which it runs in the place of
-torch's own function. The gradient of an operator is an operator; those of slices can be derived again.
+torch's own function. The gradient of an operator is an operator; gradients of slices can be derived again.
 """
 
 import cmath

@@ -14,7 +14,7 @@ _NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float
 _NAMES = {getattr(torch, name): name for name in _NARROW if hasattr(torch, name)}
 INTEGERS = {getattr(torch, f"{sign}int{bits}"): f"u{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _OF_NUMPY = {*INTEGERS, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
-# The element types that arrays can have: those of NumPy, and of ml_dtypes.
+# The element types that arrays can have: the dtypes of NumPy and of ml_dtypes.
 MOVABLE = frozenset((*_OF_NUMPY, *_NAMES))
 _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # Floats whose sums are added in float32 and rounded once.
@@ -85,7 +85,7 @@ def count_change(out: Any) -> None:
 
 
 def what_is_wrong(tensor: Any, name: str) -> tuple[str, str] | None:
-    """Return what keeps a tensor from being a dense one in the memory of the CPU, and what to pass; None of one."""
+    """Return why a tensor is not dense in the memory of the CPU, and the way out; None where it is."""
     if tensor.is_nested:
         return "whose rows differ in length", f"{name}.to_padded_tensor(0)"
     if tensor.layout is not torch.strided:

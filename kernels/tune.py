@@ -53,7 +53,7 @@ def tune(
     Args:
         operator, data, indices, axis, batch_dims, bounds, scale: as for `compile`. Arrays are timed as they are; for
             specifications such as "1000x64xf32", and for the grad of a gradient, there are random ones.
-        candidates: schedules to try beside the default; those of `lowering.schedule.candidates` when omitted.
+        candidates: schedules to try beside the default; `lowering.schedule.candidates` gives them when omitted.
         time_limit_s: seconds that compiling a candidate may take, and one call of it.
         rounds: pairs in which the winner must beat the default; 15 or more.
         progress: called before every step.

@@ -23,7 +23,7 @@ DRAWS, OUTSIDE = 40, 4
 Timer = Callable[[], float]
 Name = TypeVar("Name")
 Times = Mapping[str, float]
-# The least and the greatest value of a field; those of each element where it is a tuple.
+# The least and the greatest value of a field; of each element where it is a tuple.
 Interval = tuple[Any, Any]
 
 
@@ -46,7 +46,7 @@ class Probe:
 
 
 def timed(call: Callable[[], object], units: float, runs: int = 5, warm: int = 1) -> Timer:
-    """Return a timer of a call that does so many units of work: the fastest of some runs, after some that warm up."""
+    """Return a timer of a call that does `units` units of work: the fastest of some runs, after some that warm up."""
 
     def run() -> float:
         for _ in range(warm):
@@ -64,7 +64,7 @@ def timed(call: Callable[[], object], units: float, runs: int = 5, warm: int = 1
 def take_samples(
     probes: Mapping[Name, Probe], seconds: float, on_pass: Callable[[float], None] = lambda done: None
 ) -> dict[Name, float]:
-    """Run all probes pass by pass for so many seconds, and return the median of each in nanoseconds.
+    """Run all probes pass by pass for `seconds`, and return the median of each in nanoseconds.
 
     Args:
         probes: the probes by name.
@@ -109,7 +109,7 @@ def _interval(values: list[Any]) -> Interval:
 
 
 def is_wide(interval: Interval, ratio: float) -> bool:
-    """Return whether the greatest value, or that of any element, is more than so many times the least."""
+    """Return whether the greatest value is more than `ratio` times the least, in any element of a tuple."""
     low, high = interval
     if isinstance(low, tuple):
         return any(is_wide(each, ratio) for each in zip(low, high, strict=True))

@@ -1,4 +1,4 @@
-"""The git checkout of gathernest, that of the current folder or else of this package, and its revisions."""
+"""The git checkout of gathernest (of the current folder, or else of this package) and its revisions."""
 
 import io
 import os

@@ -88,7 +88,7 @@ def _installed_versions(names: Collection[str]) -> list[str]:
 
 
 def _cpu_names() -> list[str]:
-    """Return what decides how LLVM names the CPU and its features: by the system, and by LLVM where that says nothing.
+    """Return the facts by which LLVM names the CPU and its features; without /proc/cpuinfo the names that LLVM gives.
 
     To import llvmlite takes 0.1 s, which a call that NumPy answers does not wait for.
     """

@@ -152,7 +152,7 @@ def _keep(key: str, pipeline: str, folder: Path, program: Program, code: bytes) 
 
 
 def _read(key: str, pipeline: str, folder: Path, load: Callable[[bytes], Code]) -> tuple[Program, Code] | None:
-    """Return what the entry in `folder` has, or None after removing one that is not sound.
+    """Return the program and code of the entry in `folder`; remove an entry that is not sound, and return None.
 
     Raises:
         OSError: one that is not sound cannot be removed.

@@ -153,7 +153,7 @@ def _prepare(problem: Problem, schedule: Schedule | Pipeline | None, may_wait: b
 
 
 def _ready(plan: Plan) -> Prepared:
-    """Return a plan with its kernel; with that of a plan without tuning where a pass rejects the tuned schedule."""
+    """Return a plan with its kernel; where a pass rejects the tuned schedule, a plan without tuning."""
     try:
         loaded = _loaded(plan)
     except ScheduleError as error:

@@ -57,7 +57,7 @@ def rounding_object() -> bytes:
 
 
 def _round(code: Code, source: Word, target: Word, first: Word, lanes: int) -> None:
-    """Round so many elements from `first` on, at any addresses."""
+    """Round `lanes` elements from `first` on, at any addresses."""
     wide, narrow = ir.VectorType(ir.FloatType(), lanes), ir.VectorType(ir.HalfType(), lanes)
     read = code.inttoptr(code.add(source, code.mul(first, I64(FLOAT_BYTES))), wide.as_pointer())
     written = code.inttoptr(code.add(target, code.mul(first, I64(HALF_BYTES))), narrow.as_pointer())

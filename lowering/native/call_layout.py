@@ -179,7 +179,7 @@ class Known(IntEnum):
 
     SUBTEAM = 0
     SCOPE = 1  # the value of the context variable
-    VALUES = 2  # those of dictionaries; 0 of one that is not there
+    VALUES = 2  # the values of dictionaries; 0 for a key that is not there
     MODULES = VALUES + MOST_VALUES  # of each the module, its dictionary and the value of its attribute
     MASK = MODULES + 3 * MODULE_COUNT  # the cores that the caller may use, a bit each
     WORDS = MASK + MASK_WORDS

@@ -19,7 +19,7 @@ from .llvm_jit import FASTCALL, KEYWORDS, Store, address_in, builtin, keep_for_e
 from .threads.known_subteam import KnownSubteam, known_words
 
 _OUT = sys.intern("out")
-# The functions of Python's C API that it calls, beside those of `known_words`.
+# The functions of Python's C API that it calls, beside the functions in `known_words`.
 _PYTHON = (
     *("Py_IncRef", "PyEval_SaveThread", "PyEval_RestoreThread", "PyObject_Vectorcall", "PyLong_FromLongLong"),
     *("PyLong_AsLongLong", "PyTuple_GetItem", "PyTuple_Size"),

@@ -53,7 +53,7 @@ class NestBuilder(Builder):
         return self.constant(value, IndexType(), f"c{value}")
 
     def constant(self, value: int, kind: IndexType | IntegerType | int, name: str | None) -> SSAValue:
-        """Insert a constant of a type, or of an integer type of so many bits."""
+        """Insert a constant of a type, which may be the number of bits of an integer type."""
         return self.named(arith.ConstantOp.from_int_and_width(value, kind), name)
 
     def compute(
@@ -144,7 +144,7 @@ def replace_op(
 
 
 def erase_unused(ops: Sequence[Operation]) -> None:
-    """Erase those of some operations, each behind what it uses, whose results nothing uses any more."""
+    """Erase the operations whose results have no uses; each operation stands behind its operands."""
     for op in reversed(ops):
         if not any(result.uses for result in op.results):
             Rewriter.erase_op(op)
@@ -211,7 +211,7 @@ def unguard(branch: scf.IfOp) -> None:
 
 
 def kind_of(loop: LoopOp) -> dict[str, bool]:
-    """Return what `NestBuilder.loop` takes to make another loop of the kind."""
+    """Return the arguments of `NestBuilder.loop` that make another loop of the kind."""
     return {"sums": loop.total is not None, "parallel": loop.parallel is not None, "ordered": loop.ordered is not None}
 
 
@@ -291,7 +291,7 @@ def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[
 def clone_iterations(
     builder: NestBuilder, ops: Sequence[Operation], loop: LoopOp, body: LoopOp, count: int
 ) -> list[dict[SSAValue, SSAValue]]:
-    """Insert operations of a loop for so many iterations, into a loop of such steps; return the values of each."""
+    """Insert the operations of `count` iterations of a loop into `body`, and return the values of each."""
     copies, place = list[dict[SSAValue, SSAValue]](), body.induction
     for copy in range(count):
         if copy:

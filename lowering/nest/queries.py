@@ -280,7 +280,7 @@ def sum_of(function: func.FuncOp) -> AccumulateOp | None:
 
 
 def steps_from_load(element: SSAValue) -> tuple[SSAValue, list[Step]]:
-    """Return what is loaded, and the steps from there to an element, in their order."""
+    """Return the loaded element, and the steps from it to the added element, in their order."""
     steps: list[Step] = []
     while isinstance(step := element.owner, Step):
         steps.append(step)

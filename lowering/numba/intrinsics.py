@@ -275,7 +275,7 @@ def _take_memory() -> Any:
                 builder.store(address, place)
         return builder.load(place)
 
-    doc = "Return the address of so many bytes of the heap, which are not cleared; 0 where it has none."
+    doc = "Return the address of bytes of the heap, which are not cleared; 0 where there is no memory."
     return make("take_memory", doc, types.int64(types.int64), build_on_linux if sys.platform == "linux" else build)
 
 

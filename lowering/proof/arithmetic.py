@@ -1,4 +1,4 @@
-"""The arithmetic of a nest: affine where it can be, else bit-vectors or polynomials; and that of elements.
+"""The arithmetic of a nest: affine where it can be, else bit-vectors or polynomials; and the arithmetic of elements.
 
 Elements are converted and weighed, added to a sum or compared with the largest before, and sums are divided.
 """
@@ -51,7 +51,7 @@ AFFINE: dict[str, Callable[..., isl.PwAff]] = {
 
 
 def element_of(type_: Attribute) -> Attribute:
-    """Return a type, or that of the elements of a vector."""
+    """Return a type, or the element type of a vector."""
     return type_.element_type if isinstance(type_, VectorType) else type_
 
 
@@ -259,7 +259,7 @@ class Arithmetic:
     # Elements
 
     def _reduce(self, op: Operation, first: Value, *others: Value) -> Value | None:
-        """Return what a reduction makes of elements, or of the number that it divides by; None of anything else."""
+        """Return the value of a reduction of elements, or of its divisor; None for any other operation."""
         name, second = op.name, others[-1] if others else None
         if name in CONVERSIONS and isinstance(first, Element):
             return _add_steps(op, first, (f"{name} to {element_of(op.results[0].type)}", None))

@@ -25,7 +25,7 @@ _UNSIGNED = z3.Function("remainder_unsigned", *_WORDS)
 
 
 def constant(value: int, bits: int = WIDE) -> Expression:
-    """Return a number of so many bits."""
+    """Return a number as a bit-vector."""
     return z3.BitVecVal(value, bits)
 
 
@@ -82,7 +82,7 @@ _UNSIGNED_INDICES = IndexArithmetic(
 
 
 def collect_facts(expressions: list[Expression]) -> list[Expression]:
-    """Return what holds for the remainders in some expressions, for positive divisors."""
+    """Return the facts about the remainders in some expressions, for positive divisors."""
     facts, pending, seen = list[Expression](), list(expressions), set[int]()
     while pending:
         expression = pending.pop()

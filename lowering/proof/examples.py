@@ -138,7 +138,7 @@ def _format_element(element: np.generic) -> str:
 
 
 def _compute_expected(before: ModuleOp | None, arrays: Arrays, known: Specification) -> np.ndarray | Exception:
-    """Return what the operator's reference gives; where it does not apply, what the stage before gives."""
+    """Return the result of the operator's reference, or of the stage before where no reference applies."""
     data, indices, out = arrays
     mode = Bounds.ERROR if known.mode is Bounds.UNCHECKED else known.mode
     wanted: np.ndarray | None = None

@@ -284,7 +284,7 @@ class Loads(Arithmetic):
         stores.append(Write(self.here, places, term, number=memory.number))
 
     def _load_buffer(self, op: Operation, memory: Memory, subscripts: Subscripts) -> Term:
-        """Return what a load of a buffer reads: what the stores before it, in this iteration, have left there."""
+        """Return the value that a load of a buffer reads: the last that a store of this iteration has left there."""
         places = expect(isl.PwAff, LISTED, *subscripts)
         self._record_access(op, BUFFER, places, memory.sizes)
         stores, first = _unify_terms([store for store in self.buffered if store.number == memory.number])
@@ -462,7 +462,7 @@ def _flatten(places: Places, sizes: Places) -> isl.PwAff:
 
 
 def _extend_subscripts(array: Argument, subscripts: Subscripts) -> Subscripts:
-    """Return the subscripts of the array itself, where they are those of a view without its last dimensions."""
+    """Return the subscripts of the array itself for the subscripts of a view without its last dimensions."""
     return (*subscripts, *[ZERO] * array.dropped)
 
 
@@ -493,7 +493,7 @@ def _match_atoms(first: Term, term: Term) -> list[Atom]:
 
 
 def _compare_subscripts(first: Term, other: Term) -> list[int]:
-    """Return how far an index is from that of another, along each subscript; empty where it is not known."""
+    """Return the distance of two indices along each subscript; empty where it is not known."""
     if len(first.atoms) != 1:
         raise Undecided("a lane of a vector does not come from one index")
     try:

@@ -172,7 +172,7 @@ class Polynomial:
         return total
 
     def divide(self, product: Product, factor: int) -> "Polynomial":
-        """Return what is multiplied by a product of sizes in the sum."""
+        """Return the factor of a product of sizes in the sum."""
         found: dict[Product, int] = {}
         for names, times in self.terms.items():
             rest = list(names)

@@ -1,7 +1,7 @@
-"""The conditions on sums, those of a gradient and those of bags: out is cleared, each element that the operator adds
+"""The conditions on the sums of gradients and bags: out is cleared, each element that the operator adds
 is added once and in order, and each sum is scaled or divided.
 
-An addition is known by the element that it adds: that of a gradient by the element of grad, that of a bag by the place
+An addition is known by the element that it adds: in a gradient by the element of grad, in a bag by the place
 of its index and the element of out.
 """
 
@@ -187,7 +187,7 @@ class SumConditions(Conditions):
         return self.find_failure(DIVISOR, count.ne_set(divisor.max(number(1))) & write.place.domain)
 
     def _check_count(self, write: Write, count: Counted, mask: Term) -> list[Failure]:
-        """Check that a count is that of the valid indices of the bag whose sum is divided, each counted once."""
+        """Check that a count has each valid index of the bag whose sum is divided once."""
         if count.least != 1:
             return self.fail("the sum of an empty bag is divided by another number than 1", 1)
         own, counted, meaning = Indices([mask]), list[_Instances](), self.meaning
@@ -329,7 +329,7 @@ def _list_selections(loop: Loop, write: Write, meaning: Meaning) -> list[Express
 
 
 def _merge_storing_owners(write: Write, meaning: Meaning) -> Write:
-    """Return what each owner clears or scales as a write of one loop over all positions: each of them has one owner.
+    """Return the positions that owners clear or scale as a write of one loop over all: each position has one owner.
 
     The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and a loop in it goes from `first`
     to the smaller of `first + part` and n in steps of 1.

@@ -184,7 +184,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Carried:
-    """The sum so far of a loop that counts, or that sums a bag; `name` tells it from that of another loop."""
+    """The sum so far of a loop that counts, or that sums a bag; `name` tells it from the sum of another loop."""
 
     name: str
 

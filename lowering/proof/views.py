@@ -35,7 +35,7 @@ class _Array:
 
 
 def check_views(before: ModuleOp, after: ModuleOp) -> list[Failure]:
-    """Return what is wrong with the views that a pass merged; nothing where every address is the same.
+    """Return the fault of the views that a pass merged; empty where every address is the same.
 
     A loop over merged dimensions of out counts their positions as digits. So an array is read at the same addresses
     where its address is the same polynomial of the digits and of the indices. Sizes and strides that the module leaves
@@ -139,7 +139,7 @@ def _find_operator(module: ModuleOp) -> OperatorOp:
 def _read_arrays(op: OperatorOp, module: ModuleOp, was: dict[str, _Array] | None = None) -> dict[str, _Array]:
     """Return data, indices and out of an operator: as they came, or as their views show the arrays that came.
 
-    Sizes and strides that the module leaves open have names, and equal sizes one name; those of views are the arrays'.
+    Sizes and strides that the module leaves open have names, and equal sizes one name; views have their arrays' names.
 
     Raises:
         Undecided: one is neither an argument nor constant indices, or has no view.

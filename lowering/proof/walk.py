@@ -43,7 +43,7 @@ MAX_SIZE = 2**62
 
 
 def meaning_of(function: func.FuncOp) -> Meaning:
-    """Return what a function does, for all sizes that its arguments may have.
+    """Return the effects of a function, for all sizes that its arguments may have.
 
     Raises:
         Undecided: the function holds something that the proof does not cover.

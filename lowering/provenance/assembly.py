@@ -260,7 +260,7 @@ def loop_around(source: Sequence[str], came: Sequence[int]) -> tuple[str, int]:
 
     Args:
         source: the lines of the generated source.
-        came: the lines (from 1) that its instructions came from, those of loops inside it aside.
+        came: the lines (from 1) that its instructions came from, without the loops inside it.
 
     Returns:
         The name and the indentation; an empty name and 0 where the lines stand in no loop.

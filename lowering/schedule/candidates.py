@@ -70,7 +70,7 @@ class Space:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """(name, iterations) of the loops that are there, outermost first; those of size 1 are dropped."""
+        """(name, iterations) of the loops that are there, outermost first; loops of size 1 are dropped."""
         return self.nest.loops
 
     @property

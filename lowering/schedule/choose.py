@@ -135,7 +135,7 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
 
 
 def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
-    """Return what the rules propose, with non-temporal stores of whole rows where they are predicted to take less."""
+    """Return the proposal of the rules, with non-temporal stores of whole rows where these are predicted to gain."""
     proposed = choose_reduction_schedule(nest, machine)
     cached = proposed.schedule
     name, size = nest.innermost

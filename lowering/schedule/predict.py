@@ -112,7 +112,7 @@ class Lines(NamedTuple):
         unprefetched: not prefetched.
         next_slice: prefetched with the lines of a slice.
         following: a line behind another one.
-        latency: that of memory, of a row's part there.
+        latency: of memory, for the part of a row there.
     """
 
     both: float
@@ -340,7 +340,7 @@ class Model:
         self._strayed_lines = self._machine.strayed_lines * self._distinct * (1 - found / pieces)
 
     def _traffic(self, stream: bool, threads: int, own_bytes: float, beside: float) -> Traffic:
-        """Return what passes once in a call, and the times of lines, which have all prefetches in common."""
+        """Return the bytes that pass once in a call, and the times of lines, which have all prefetches in common."""
         key = "traffic", stream, threads, own_bytes, beside
         if key in self._memory:
             return self._memory[key]
@@ -394,9 +394,9 @@ class Model:
         pieces: int,
         ascending: bool,
     ) -> tuple[float, float, float]:
-        """Return what the lines of data cost that a gather or bags read: time, bytes of memory, and instructions.
+        """Return the cost of the lines of data that a gather or bags read: time, bytes of memory, and instructions.
 
-        Rows are read in so many pieces, of which each has so many lines beside its first.
+        Rows are read in pieces; each has a number of lines beside its first.
         """
         nest, machine, prefetches = self._nest, self._machine, schedule.prefetches()
         late: dict[int, float] = {}
@@ -492,7 +492,7 @@ class Model:
         return copy_ns(machine, size, IN_MEMORY) + scaled_ns, scaled_bytes, size + scaled_bytes
 
     def _check_ns(self, bits: int | None) -> float:
-        """Return the nanoseconds of a check by itself, which may stage positions of so many bits."""
+        """Return the nanoseconds of a check by itself, which may stage positions of 8 or 16 bits."""
         return (
             trips(self._nest.checked) * self._machine.check_ns * (1 if bits is None else 2)
             if self._nest.checked
@@ -594,7 +594,7 @@ def parts_of(l2: float, last: float) -> Parts:
 
 
 def copy_ns(machine: MachineModel, count_bytes: float, parts: Parts, memory_times: float = 1.0) -> float:
-    """Return how long bytes take from the caches and memory that hold them; those in memory so many times."""
+    """Return how long bytes take from the caches and memory that hold them; bytes in memory count several times."""
     rates = machine.copy_bytes_per_ns
     return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
 
@@ -612,7 +612,7 @@ def indices_read(machine: MachineModel, *reads: tuple[float, Parts]) -> tuple[fl
 
 
 def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: float, *, is_row: bool) -> Lines:
-    """Return what a row, or an element, costs at random places of which the caches and memory hold these parts.
+    """Return the cost of a row, or an element, at random places of which the caches and memory hold these parts.
 
     Args:
         machine: the machine.
@@ -632,7 +632,7 @@ def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: f
 
     into_l2 = (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
     far_ns, near, alone = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns), of_both(*machine.alone_line_ns)
-    # Each cache waits for so many lines at once; the window of instructions, without prefetches, for some of L1's.
+    # Each cache waits for a number of lines at once; the window of instructions, without prefetches, for some of L1's.
     both_ns = max(l2_ns + far_ns + beside_ns, (1 + late) * latency / machine.l2_misses)
     alone_ns = alone[1] * (fixed.ROWS_ALONE if is_row and span_bytes > machine.l2_room_bytes else 1.0)
     waits = max((machine.alone_line_ns[0] - own[L1]) / max(own[L3] - own[L1], 1e-9) - 1, 0.0)
@@ -650,7 +650,7 @@ def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: f
 
 
 def piece_ns(lines: Lines, late: dict[int, float], ahead: int) -> float:
-    """Return what a row or an element costs that is prefetched.
+    """Return the cost of a row or an element that is prefetched.
 
     Args:
         lines: its times.

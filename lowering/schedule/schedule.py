@@ -97,7 +97,7 @@ class Schedule(tuple[Step, ...]):
         return kind in self._by_kind
 
     def put(self, *steps: Step | None) -> "Schedule":
-        """Return the schedule with steps at their places in the pipeline, instead of those of their kinds.
+        """Return the schedule with steps at their places in the pipeline, which replace steps of their kinds.
 
         None stands for no step.
         """

@@ -40,8 +40,8 @@ class NestShape:
         is_packed: whether out, or of a gradient grad, is contiguous.
         has_packed_rows: whether the elements of a row of data lie side by side.
         has_packed_indices: whether indices are contiguous.
-        loops: those of `copied` that run more than once, or never; the others are dropped.
-        row: those of `loops` that copy the slice of one index.
+        loops: the loops of `copied` that run more than once, or never.
+        row: the loops among `loops` that copy the slice of one index.
         innermost: the innermost of `loops`.
         indices: how many there are, a tuple counting as one.
         out_bytes, table_bytes, all_index_bytes: that are written, of data, and of the indices.

@@ -6,69 +6,72 @@ constant without which no choice for the suite takes more than 5 % longer, predi
 
 # Tile sizes, in iterations: each makes a kernel of its own, so they are few.
 TILE_SIZES = (4096, 1024, 256, 64, 16, 4)
-# Use the large tile size only if the result has at least so many such tiles; fewer leave threads idle at the end.
+# Use the large tile size only if the result has at least this many such tiles; fewer leave threads idle at the end.
 LARGE_TILES = 32
-# Stage indices in at least so many tiles for each thread, so that a late thread costs a small share of the time.
+# Stage indices in at least this many tiles for each thread, so that a late thread costs a small share of the time.
 TILES_A_THREAD = 4
 
-# Check the indices of a new result tile by tile only if a row has at least so many; shorter loops do not pay.
+# Check the indices of a new result tile by tile only if a row has at least this many; shorter loops do not pay.
 MIN_FUSED_CHECKS = 32
-# Share the check among threads only if one thread takes so many launch times for it.
+# Share the check among threads only if one thread takes this many launch times for it.
 CHECKED_LAUNCHES = 4
-# Check at least so many indices at a time in front of the copy; fewer do not pay for the start of a vector loop.
+# Check at least this many indices at a time in front of the copy; fewer do not pay for the start of a vector loop.
 MIN_CHECKED = 256
 # The constant above where the innermost loop runs along the indices: then rows of fewer indices are worth a check.
 MIN_RUN_CHECKED = 128
-# Stage positions of these bits in the check, of indices of so many bytes; the copy then reads less, and resolves none.
+# Stage positions of these bits in the check, of indices of this many bytes; the copy then reads less, and resolves
+# none.
 STAGED_BITS, STAGED_INDEX_BYTES = (8, 16), 8
-# Stage the positions of bags from so many indices on; the check of fewer takes longer than it saves.
+# Stage the positions of bags from this many indices on; the check of fewer takes longer than it saves.
 MIN_STAGED_BAG_INDICES = 8192
-# Add a gradient to a buffer of at most so many bytes, and copy it; the C library gives a larger one back to the system
-# after each call.
+# Add a gradient to a buffer of at most this many bytes, and copy it; the C library gives a larger one back to the
+# system after each call.
 MOST_STAGED_RESULT_BYTES = 16 * 1024 * 1024
 
 # Use no schedule for results of fewer bytes: no pass pays, and they share a kernel.
 MIN_VECTOR_WORK_BYTES = 2048
-# Use vectors of at most so many elements with an index each, and of so many bytes; wider ones have longer remainders.
+# Use vectors of at most this many elements with an index each, and of this many bytes; wider ones have longer
+# remainders.
 MOST_LANES, MOST_LANE_BYTES = 16, 32
-# Copy up to so many elements of a short slice without a loop, in vectors of so many lanes; of any slice fewer than two
-# vectors.
+# Copy up to this many elements of a short slice without a loop, in vectors of this many lanes; of any slice fewer than
+# two vectors.
 MOST_KNOWN_ELEMENTS, KNOWN_LANES = 64, 4
-# Gather lanes that miss caches where a gathered lane takes at most so many times as long as a loaded one.
+# Gather lanes that miss caches where a gathered lane takes at most this many times as long as a loaded one.
 MOST_GATHER_RATIO = 1.5
-# Copy rows of at most so many vectors without a loop.
+# Copy rows of at most this many vectors without a loop.
 UNROLLED_VECTORS = 16
 # Longer rows, in bytes, end with single elements and not with an overlapping vector, and prefetch along with the copy.
 LONG_ROW_BYTES = 2048
 # Count all of data, and not only what is read of it, against the last cache where out fills such a part of the cache.
 LARGE_SHARE = 8
-# Write rows that end within a vector, and runs with single elements at both ends, by non-temporal stores from so many
+# Write rows that end within a vector, and runs with single elements at both ends, by non-temporal stores from this many
 # bytes on.
 MIN_STREAMED_ROW_BYTES, MIN_PEELED_BYTES = 96, 512
 
 # Prefetch elements at most this part of a loop ahead: the prefetches at its end are of no use.
 MOST_SHARE_OF_A_LOOP = 16
-# Prefetch the next slice of data only if a column is read at most so many times; else reading takes the longer.
+# Prefetch the next slice of data only if a column is read at most this many times; else reading takes the longer.
 MOST_COLUMN_READS = 2
-# Prefetch the next row of data whole from so many bytes on, and the row so many ahead into L2 where so many times all
-# bytes exceed the last cache.
+# Prefetch the next row of data whole from this many bytes on, and the row this many ahead into L2 where this many times
+# all bytes exceed the last cache.
 MIN_NEXT_ROW_BYTES, LATER_ROW, LATER_ROW_SHARE = 1024, 4, 2
 
-# Share a gradient among at most so many owners, each of which reads all indices.
+# Share a gradient among at most this many owners, each of which reads all indices.
 MOST_OWNERS = 16
-# Give an owner at least so many positions; with fewer, the commonest rows are too much for one of them.
+# Give an owner at least this many positions; with fewer, the commonest rows are too much for one of them.
 MIN_POSITIONS_OF_AN_OWNER = 16
-# Have owners of parts that fit in L2 only for rows of so many bytes for each; listing an index takes that long.
+# Have owners of parts that fit in L2 only for rows of this many bytes for each; listing an index takes that long.
 LISTED_ROW_BYTES = 80
-# Sort in parts only if positions are so many times fewer than indices; each part counts all positions.
+# Sort in parts only if positions are this many times fewer than indices; each part counts all positions.
 SORT_TO_SUM = 8
-# List single elements in vectors of so many, in tiles of so many, where each owner has so many bytes of the table.
+# List single elements in vectors of this many, in tiles of this many, where each owner has this many bytes of the
+# table.
 LISTED_LANES, LISTED_TILE, MIN_OWNED_BYTES = 8, 2048, 16 * 1024
-# Prefetch the slices of grad so many times as far ahead as rows.
+# Prefetch the slices of grad this many times as far ahead as rows.
 SLICES_AHEAD = 2
-# Add longer rows in registers in pieces of so many bytes: all of sorted indices, and of bags those beyond the most.
+# Add longer rows in registers in pieces of this many bytes: all of sorted indices, and of bags those beyond the most.
 GROUPED_PIECE_BYTES, MOST_SUMMED_BYTES = 256, 1024
-# Prefetch the rows of a bag in a loop of their own where prefetches between loads make them so many times slower.
+# Prefetch the rows of a bag in a loop of their own where prefetches between loads make them this many times slower.
 LEAST_INTERLEAVED_TIMES = 1.2
 # Then prefetch rows of more bytes into L1, too.
 MOST_FAR_ALONE_BYTES = 512
@@ -87,7 +90,7 @@ GATHERED = 0.65
 # Cost of a row of memory that is read without a prefetch, relative to a single element.
 ROWS_ALONE = 1.5
 
-# Take another schedule than that of the rules only if its predicted time is so many times less: of prefetches;
-# of stores; of stores of bags with prefetches in a loop of their own; and of no prefetch at all.
+# Take another schedule than that of the rules only if its predicted time is this many times less: of prefetches; of
+# stores; of stores of bags with prefetches in a loop of their own; and of no prefetch at all.
 LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES = 1.12, 1.05
 LEAST_GAIN_OF_FISSIONED_STORES, LEAST_GAIN_OF_NO_PREFETCH = 1.02, 1.3

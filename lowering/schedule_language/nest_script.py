@@ -498,7 +498,7 @@ def _shown(value: Any) -> str:
 
 
 def _values(value: Any) -> tuple[Any, ...]:
-    """Return the values of an option, numbers of NumPy as those of Python."""
+    """Return the values of an option; numbers of NumPy become numbers of Python."""
     values = value if isinstance(value, list | tuple) else (value,)
     is_number = lambda each: hasattr(each, "__index__") and not isinstance(each, bool)  # noqa: E731
     return tuple(operator.index(each) if is_number(each) else each for each in values)

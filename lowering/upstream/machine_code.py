@@ -284,7 +284,7 @@ def memref_descriptor(view: np.ndarray) -> ctypes.Array[ctypes.c_int64]:
 
 
 def _kind(type_: Attribute) -> Any:
-    """Return what C passes a number of a type as."""
+    """Return the type as which C passes a number."""
     if isinstance(type_, IntegerType):
         return getattr(ctypes, f"c_int{type_.width.data}")
     return {Float32Type: ctypes.c_float, Float64Type: ctypes.c_double}[type(type_)]

@@ -234,7 +234,7 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
 
     Args:
         path: a file that `as_csv` wrote.
-        machine: the model to choose by; that of the file when omitted.
+        machine: the model to choose by; the model in the file when omitted.
 
     Raises:
         GathernestError: the file is none, or is of a machine or a case that is not known.

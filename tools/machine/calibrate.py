@@ -66,7 +66,7 @@ def beside_built_in(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 
 def doubts(found: "Calibration") -> list[str]:
-    """Return what of a calibration is not measured, and why."""
+    """Return the fields of a calibration that are not measured, and why."""
     notes: list[str] = []
     if found.other_cores >= BUSY_CORES:
         notes.append(

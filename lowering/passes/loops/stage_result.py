@@ -16,7 +16,7 @@ from ....ir.loop_name import LoopName
 from ...nest.builder import NestBuilder, builder_at_end, builder_before, tile_bounds
 from ...nest.queries import functions, loops, view_of
 
-# Copy so many elements at a time, 16 or 32 KB, so that threads share the copy of the smallest result.
+# Copy this many elements at a time, 16 or 32 KB, so that threads share the copy of the smallest result.
 COPIED_TILE = 4096
 _ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, AccumulateOp)
 

@@ -223,7 +223,7 @@ class GatherToSlice(ModulePass):
     Output:
         %r = tensor.extract_slice %x[0, 0] [3, 4] [2, 1] : tensor<5x4xf32> to tensor<3x4xf32>
 
-    What it does not do: indices that repeat or fall, and those of rank 2 or more.
+    What it does not do: indices that repeat or fall, or have rank 2 or more.
     """
 
     name = "gather-to-slice"

@@ -138,7 +138,7 @@ def _add_listed(made: LoopOp, accumulate: AccumulateOp, lists: dict[SSAValue, SS
 
 
 def _add_from_places(made: LoopOp, loop: LoopOp, places: SSAValue) -> None:
-    """Let the body of a loop over a tile, that of `loop`, run for the listed places in it."""
+    """Let the body of `loop`, which runs over a tile, run for the listed places in the tile."""
     number = made.induction
     (accumulate,) = [op for op in made.walk() if isinstance(op, AccumulateOp)]
     assert accumulate.mask is not None
@@ -248,7 +248,7 @@ class VectorizeLists(ModulePass, steps.VectorizeLists):
     What it does not do: lists of the places of rows; indices that are resolved by a division, as in the mode `wrap`.
 
     Raises:
-        ScheduleError: there is no such list, or no vector of so many lanes.
+        ScheduleError: there is no such list, or no vector has `lanes` lanes.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -35,9 +35,9 @@ class GroupIndices(ModulePass, steps.GroupIndices):
     """Sort indices by position, and then add up the slices of each position.
 
     A counting sort: how many indices each position has is counted, the counts are summed, and the place of each index
-    is written behind those of its position so far. So the places of a position stay in order, and its sum does. The
-    loop that adds goes through the positions, and through the places of each: its iterations are independent, and where
-    the sums are in registers (`promote-sums`), it reads nothing of out.
+    is written behind the earlier places of its position. So the places of a position stay in order, and its sum does.
+    The loop that adds goes through the positions, and through the places of each: its iterations are independent, and
+    where the sums are in registers (`promote-sums`), it reads nothing of out.
 
     before                              after group-indices{loop=indices}
         for indices in 0..n                 for count_indices in 0..n
@@ -335,7 +335,7 @@ class _Sort:
                 self._shift(op, own)
 
     def _shift(self, op: memref.LoadOp | memref.StoreOp, own: SSAValue) -> None:
-        """Let an access to ends be one to those of a part, which begin at `own`."""
+        """Let an access to ends read or write the ends of a part, which begin at `own`."""
         (place,) = op.indices
         shifted = builder_before(op).compute(arith.AddiOp, own, place, place.name_hint)
         op.operands[list(op.operands).index(place)] = shifted

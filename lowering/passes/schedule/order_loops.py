@@ -35,7 +35,7 @@ class InterchangeLoops(ModulePass, steps.InterchangeLoops):
     """Put the loops of a perfect nest in another order.
 
     Every order gives the same bytes, since each element of out is written once; what changes is which bytes are near
-    each other in time. A loop may not move out of the loop that its bounds come from. Ordered loops, those of a sum,
+    each other in time. A loop may not move out of the loop that its bounds come from. Ordered loops, which sum,
     keep the order they have among themselves.
 
     before                              after interchange-loops{order=indices_o,outer,indices_i}
@@ -126,7 +126,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
 
 
 def _computations(loop: LoopOp) -> list[Operation]:
-    """Return what stands between a loop and the one inside it."""
+    """Return the operations between a loop and the loop inside it."""
     inner = sole_inner_loop(loop)
     assert inner is not None
     if loop.terminator.value is not inner.total:
@@ -237,8 +237,8 @@ def _check_writes(loop: LoopOp) -> None:
     """Check that no iteration writes what another writes or reads.
 
     For each memref that is written there must be one dimension whose subscript, wherever it is read or written, is this
-    loop's induction variable, or that of a tile of it. Positions that an iteration owns and adds to are its own, too,
-    and so is a buffer that it allocates.
+    loop's induction variable, or the variable of a tile of it. Positions that an iteration owns and adds to are its
+    own, too, and so is a buffer that it allocates.
     """
     if loop.ordered is not None:
         raise ScheduleError(
@@ -279,14 +279,14 @@ def _memory(op: _Read | _Write) -> SSAValue:
 
 
 def _own_dims(op: _Read | _Write, loop: LoopOp) -> set[int]:
-    """Return the dimensions in which no other iteration of the loop accesses the same place; not that of a vector."""
+    """Return the dimensions, other than a vector's, in which no other iteration of the loop accesses the same place."""
     subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
     single = subscripts[:-1] if isinstance(op, vector.LoadOp | vector.StoreOp) else subscripts
     return {dim for dim, place in enumerate(single) if _is_induction(place, loop)}
 
 
 def _is_induction(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is a loop's induction variable, or that of a tile that one iteration of the loop runs."""
+    """Return whether a value is the induction variable of a loop, or of a tile that one iteration of the loop runs."""
     if value is loop.induction:
         return True
     tile = loop_of(value)

@@ -82,7 +82,7 @@ class BoundInner(ModulePass, steps.BoundInner):
     What it does not do: change the nest. `vectorize-inner` makes use of the range.
 
     Raises:
-        ScheduleError: there is no such dimension, its size is known, or the bytes are not those of whole elements.
+        ScheduleError: there is no such dimension, its size is known, or the bytes are no whole number of elements.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

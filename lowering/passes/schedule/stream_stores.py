@@ -375,7 +375,7 @@ class _Streaming:
         return builder.compute(arith.RemUIOp, short, size, "short")
 
     def _behind(self, builder: NestBuilder, short: SSAValue) -> SSAValue:
-        """Insert the induction value of the element so many bytes behind the first."""
+        """Insert the induction value of the element at an offset in bytes behind the first."""
         head = builder.compute(arith.DivUIOp, short, self.width_bytes, "head")
         return builder.compute(arith.AddiOp, self.loop.lower, head, "first")
 

@@ -284,7 +284,7 @@ def _insert_steps(
 
 
 def _check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
-    """Check that so many elements of a width, one of `widths`, make a vector; raises ScheduleError."""
+    """Check that elements of a width, one of `widths`, make a vector; raises ScheduleError."""
     if width_bytes not in widths or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR_BYTES:
         raise ScheduleError(
             f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR_BYTES // width_bytes} for "
@@ -326,7 +326,7 @@ class GatherLanes(ModulePass, steps.GatherLanes):
     Output:
         %elements = vector.from_elements %element, %element_1, ... {gathered} : vector<8xi32>
 
-    What it does not do: vectors stay whose indices do not lie side by side, as those of tuples, or are resolved by more
+    What it does not do: vectors stay whose indices do not lie side by side, as in tuples, or are resolved by more
     than additions and comparisons, as in the modes `zero` and `wrap`.
 
     Raises:
