@@ -35,7 +35,7 @@ libraries: $(DEV_STAMP)  ## install every library whose arrays and models gather
 	$(PYTEST) $(ALL) tests/frameworks tests/interop tests/kernels/c_functions
 
 mutants: $(DEV_STAMP)  ## measure which share of a sample of small errors in the source the tests find; takes an hour
-	$(BIN)/pip install -q --disable-pip-version-check ".[mutants]"
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[mutants]"
 	$(BIN)/python tests/mutation/mutants.py
 
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run

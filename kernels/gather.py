@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
-from ..lowering.registry import Pipeline
-from ..lowering.schedule.schedule import Schedule
 from .argument_names import elsewhere, shown_without_elsewhere
 from .runtime.array_checks import READERS, in_memory, index_array, interop, is_lazy, out_array, table_array
 from .runtime.call_cache import CALLS, NO_KEYS, Keys
 from .runtime.dispatch import run_gather
 
 if TYPE_CHECKING:
+    from ..lowering.registry import Pipeline
+    from ..lowering.schedule.schedule import Schedule
     from .fill import Fill
 
 
@@ -224,7 +224,7 @@ def run_operator(
     *,
     version: str | None = None,
     node: Node | None = None,
-    schedule: Schedule | Pipeline | None = None,
+    schedule: "Schedule | Pipeline | None" = None,
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""

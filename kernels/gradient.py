@@ -1,7 +1,7 @@
 """The gradients of the gathers: `gather_grad`, `gather_nd_grad` and `gather_elements_grad`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import integers
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
-from ..lowering.registry import Pipeline
-from ..lowering.schedule.schedule import Schedule
 from .argument_names import reject_others, shown_without_elsewhere
 from .host.knobs import knobs
 from .runtime.array_checks import checked_scale, in_memory, index_array, interop, out_array, table_array
 from .runtime.call_cache import CALLS, Keys, one_object
 from .runtime.dispatch import Request, run
+
+if TYPE_CHECKING:
+    from ..lowering.registry import Pipeline
+    from ..lowering.schedule.schedule import Schedule
 
 
 @shown_without_elsewhere
@@ -161,7 +163,7 @@ def run_gradient(
     *,
     version: str | None = None,
     node: Node | None = None,
-    schedule: Schedule | Pipeline | None = None,
+    schedule: "Schedule | Pipeline | None" = None,
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
     grad, indices = table_array(grad, "grad"), index_array(indices)

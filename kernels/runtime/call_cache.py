@@ -7,18 +7,17 @@ changes the kernel. While there is such a setting, every call goes through `prep
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ...ir.array_spec import contiguous_strides
 from ..host.knobs import Settings, knobs
-from ..host.recycled_memory import LEAST_BYTES
 from ..host.runtime import RUNTIME
-from . import launch
-from .disk_cache import native_code
-from .prepare import Prepared, kernel_error
+
+if TYPE_CHECKING:
+    from .prepare import Prepared
 
 Keys = tuple[Any, Any, Any]
 
@@ -60,13 +59,14 @@ class RememberedCall:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: "Prepared",
         arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
         result_dtype: np.dtype,
         keys: Keys,
         entry: Any,
     ):
         from ...lowering.native.call_layout import Way, call_words, section
+        from ..host.recycled_memory import LEAST_BYTES
 
         data, indices, out = arrays
         self._prepared, self._keys, self._has_out = prepared, keys, out is not None
@@ -94,6 +94,9 @@ class RememberedCall:
 
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
         """Run what the fast call leaves: some parallel work, and a call that failed there, whose error this raises."""
+        from . import launch
+        from .prepare import kernel_error
+
         prepared = self._prepared
         result = prepared.result(self._dtypes[0]) if out is None else out
         target = prepared.target(data, result)
@@ -123,7 +126,7 @@ class CallTable:
 
     def remember(
         self,
-        prepared: Prepared,
+        prepared: "Prepared",
         data: np.ndarray,
         indices: np.ndarray,
         out: np.ndarray | None,
@@ -213,6 +216,7 @@ def native_entry() -> Any:
 def _made_entry() -> Any:
     from ...lowering.native.fast_call import Guard, make_entry
     from ...lowering.native.threads.known_subteam import KnownSubteam, ThreadSettings
+    from .disk_cache import native_code
 
     try:
         known = KnownSubteam(ThreadSettings(*knobs.thread_settings(("NUMBA_NUM_THREADS",))))
@@ -221,7 +225,7 @@ def _made_entry() -> Any:
         return False
 
 
-def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
+def _is_plain(prepared: "Prepared", out: np.ndarray | None) -> bool:
     """Return whether such a call always means the same: no setting decides, and `out` is an exact ndarray."""
     if prepared.loaded is None or knobs.is_scoped():
         return False

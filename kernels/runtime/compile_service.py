@@ -15,7 +15,6 @@ same kernel compile it once.
 import atexit
 import base64
 import json
-import math
 import os
 import pickle
 import sys
@@ -28,11 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...ir.operator_spec import Gather
-from ...ir.problem import Problem
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
 from .disk_cache import LOCK, Loaded, cache_root, entry_folder, loaded_from, read_entry
+from .first_calls import FIRST_CALLS, predict_numpy_s
 from .plan import Plan
 
 # Seconds without a request after which the child ends.
@@ -44,22 +42,6 @@ MAX_FAILURES = 3
 # Seconds that a compilation takes. A call that NumPy needs longer for compiles at once; one that NumPy needs a tenth of
 # them for asks for its kernel at once; any other call asks when it is repeated.
 COMPILE_S = 0.5
-# Nanoseconds that NumPy needs for a byte of the result, for a row, for an element that it adds, and for a step of bags.
-_BYTE_NS, _ROW_NS, _ADDED_NS, _STEP_NS = 0.5, 10.0, 10.0, 5000.0
-
-
-def predict_numpy_s(problem: Problem) -> float:
-    """Return the seconds that NumPy needs for a call, within a factor of about three."""
-    shape, dtype = problem.slices.shape, problem.table.dtype
-    elements = math.prod(shape)
-    if problem.gradient is not None:
-        return 1e-9 * (_ADDED_NS * elements + _BYTE_NS * math.prod(problem.table.shape) * dtype.itemsize)
-    if problem.reduces:
-        bags, rows = problem.indices.shape[-1], math.prod(problem.indices.shape)
-        added = rows * math.prod(problem.table.shape[1:])
-        return 1e-9 * (_STEP_NS * bags + _ROW_NS * rows + 2 * _BYTE_NS * added * dtype.itemsize)
-    rest = problem.table.shape[problem.axes.stop :] if isinstance(problem.operator, Gather) else ()
-    return 1e-9 * (_ROW_NS * elements / max(math.prod(rest), 1) + _BYTE_NS * elements * dtype.itemsize)
 
 
 @dataclass(slots=True)
@@ -135,6 +117,12 @@ class Kernels:
         self.answered += 1
         return False
 
+    def see(self, plan: Plan, calls: int) -> None:
+        """Count calls that NumPy has answered before there was a plan."""
+        with self._lock:
+            self._missing.setdefault(plan.key, Missing(plan)).calls += calls
+            self.answered += calls
+
     def _begin_import(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
         """Have a thread load the first kernel, whose imports take 0.1 s; return whether there can be a thread."""
 
@@ -187,7 +175,7 @@ class Kernels:
         with self._lock:
             self._read_answers()
         return {
-            "answered_by_numpy": self.answered,
+            "answered_by_numpy": self.answered + len(FIRST_CALLS.problems),
             "kernels_loaded": len(RUNTIME.loaded),
             "kernels_pending": len(self._asked),
             "service": "not started" if self._process is None else f"process {self._process.pid}",

@@ -6,7 +6,8 @@ call becomes a `Problem`, is planned and prepared. Each step passes a frozen val
 
 import sys
 from dataclasses import replace
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +18,16 @@ from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
-from ...lowering.registry import Pipeline
-from ...lowering.schedule.schedule import Schedule
-from ...lowering.stage_files import last_changes
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
 from .array_checks import check_out, lies_evenly, summation_dtype
 from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
-from .prepare import Prepared, prepare_problem
+from .first_calls import FIRST_CALLS
+
+if TYPE_CHECKING:
+    from ...lowering.registry import Pipeline
+    from ...lowering.schedule.schedule import Schedule
+    from .prepare import Prepared
 
 
 class Request(NamedTuple):
@@ -45,7 +48,7 @@ class Request(NamedTuple):
     table_shape: Shape = ()
     version: str | None = None
     node: Node | None = None
-    schedule: Schedule | Pipeline | None = None
+    schedule: "Schedule | Pipeline | None" = None
 
     def problem(self, source: np.ndarray, indices: np.ndarray) -> Problem:
         """Return the problem of these arrays, with a new, contiguous result.
@@ -78,7 +81,7 @@ def run_gather(
     out: np.ndarray | None = None,
     version: str | None = None,
     node: Node | None = None,
-    schedule: Schedule | Pipeline | None = None,
+    schedule: "Schedule | Pipeline | None" = None,
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Carry out a gather.
@@ -101,7 +104,7 @@ def keys_of_gather(
     bounds: Bounds,
     version: str | None = None,
     node: Node | None = None,
-    schedule: Schedule | Pipeline | None = None,
+    schedule: "Schedule | Pipeline | None" = None,
 ) -> Keys:
     """Return the keys of the calls of a gather: the arguments themselves where they suffice."""
     if version is None and node is None and schedule is None:
@@ -142,7 +145,7 @@ def run(
     settings = knobs.settings()
     like = (
         *(request, repr(request.gradient), settings, None if written is None else written.strides),  # 0.0 is not -0.0
-        None if settings.override_dir is None else last_changes(settings.override_dir),
+        None if settings.override_dir is None else _last_changes(settings.override_dir),
         *(read.shape, read.strides, read.dtype, indices.shape, indices.strides, indices.dtype),
     )
     prepared = RUNTIME.prepared.get(like)
@@ -150,6 +153,9 @@ def run(
     check_out(out, problem.result.shape, dtype)
     if prepared is None:
         problem = problem if written is None else problem.into(ArraySpec.of(written))
+        if table is CALLS and request.schedule is None and FIRST_CALLS.takes(problem, _see_first_calls):
+            result = reference.of_problem(problem, read, indices, written)
+            return result if result is out else _delivered(request, result, dtype, out)
         prepared = _remembered(like, problem, request.schedule, settings, may_wait=table is CALLS)
     result = prepared.result(request.result_dtype(read.dtype)) if written is None else written
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
@@ -202,9 +208,15 @@ def _is_even(array: np.ndarray) -> bool:
 
 
 def _remembered(
-    like: tuple[Any, ...], problem: Problem, schedule: Schedule | Pipeline | None, settings: Settings, *, may_wait: bool
-) -> Prepared:
+    like: tuple[Any, ...],
+    problem: Problem,
+    schedule: "Schedule | Pipeline | None",
+    settings: Settings,
+    *,
+    may_wait: bool,
+) -> "Prepared":
     """Return the prepared kernel of a problem, made now and cached."""
+    prepare_problem = RUNTIME.make(_planner, is_ours=True, kind="planner")
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = prepare_problem(problem, schedule, may_wait=may_wait)
     if prepared.loaded is not None and prepared.loaded.from_cache:
@@ -213,6 +225,24 @@ def _remembered(
         RUNTIME.prepared.clear()
     RUNTIME.prepared[like] = prepared
     return prepared
+
+
+def _planner() -> Any:
+    from .prepare import prepare_problem
+
+    return prepare_problem
+
+
+def _see_first_calls() -> None:
+    from .prepare import see_first_calls
+
+    see_first_calls()
+
+
+def _last_changes(folder: Path) -> Any:
+    from ...lowering.stage_files import last_changes
+
+    return last_changes(folder)
 
 
 def _run_with_numpy(request: Request, source: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:

@@ -23,6 +23,7 @@ from ..host.runtime import RUNTIME
 from .array_checks import address
 from .compile_service import KERNELS
 from .disk_cache import Loaded, load_kernel
+from .first_calls import FIRST_CALLS
 from .launch import launch
 from .plan import Plan, make_plan
 from .select_schedule import reject_tuned
@@ -195,7 +196,16 @@ def wait() -> None:
     Raises:
         CompileError: one cannot be compiled.
     """
+    see_first_calls()
     KERNELS.wait(_loaded)
+
+
+def see_first_calls() -> None:
+    """Plan the calls that NumPy has answered before they could be planned, as calls that missed their kernels."""
+    for problem, calls in FIRST_CALLS.take().items():
+        plan = planned(problem)
+        if plan.action == "run":
+            KERNELS.see(plan, calls)
 
 
 def _loaded(plan: Plan) -> Loaded:

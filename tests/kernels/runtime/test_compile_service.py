@@ -244,3 +244,23 @@ def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir
         gather({4**moment})
     """
     python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+
+
+def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir):
+    code = """
+        import sys
+        import numpy as np
+        import gathernest as gn
+
+        table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
+        assert (gn.gather(table, rows) == table[rows]).all()
+        print([name for name in ("numba", "xdsl", "llvmlite", "gathernest.lowering") if name in sys.modules])
+        gn.gather(table, np.array([[3]]))
+        gn.gather(table, np.array([[7]]))
+        gn.wait()
+        from gathernest.kernels.runtime.compile_service import KERNELS
+        status = KERNELS.status()
+        print(status["answered_by_numpy"], status["kernels_loaded"], status["kernels_pending"])
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.splitlines() == ["[]", "3 2 0"]

@@ -58,11 +58,13 @@ def test_no_more_calls_are_remembered_than_there_is_room_for(forget, monkeypatch
 
 
 def test_a_knob_that_another_thread_sets_meanwhile_changes_nothing_of_this_call(forget, serial, monkeypatch):
-    def prepared_meanwhile(*arguments, **options):
-        gn.knobs.interpret = True
-        return prepare.prepare_problem(*arguments, **options)
+    planned = prepare.planned
 
-    monkeypatch.setattr(dispatch, "prepare_problem", prepared_meanwhile)
+    def planned_meanwhile(*arguments):
+        gn.knobs.interpret = True
+        return planned(*arguments)
+
+    monkeypatch.setattr(prepare, "planned", planned_meanwhile)
     try:
         assert gn.gather(DATA, [3, 0]).tolist() == DATA[[3, 0]].tolist()
     finally:

@@ -12,7 +12,8 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.runtime import call_cache, dispatch
+from gathernest.kernels.runtime import call_cache
+from gathernest.kernels.runtime.prepare import Prepared
 
 from ....selection import examples
 
@@ -188,7 +189,7 @@ def test_a_call_in_a_scope_of_such_a_knob_is_not_remembered_for_the_time_after()
 
 
 def test_a_call_is_not_remembered_when_a_knob_was_assigned_while_it_ran(monkeypatch):
-    prepare, calls = dispatch.Prepared.run, []
+    prepare, calls = Prepared.run, []
 
     def run_and_assign(self, *arrays):
         prepare(self, *arrays)
@@ -196,7 +197,7 @@ def test_a_call_is_not_remembered_when_a_knob_was_assigned_while_it_ran(monkeypa
         if len(calls) == 2:  # which would be remembered
             gn.knobs.tuning = "off"
 
-    monkeypatch.setattr(dispatch.Prepared, "run", run_and_assign)
+    monkeypatch.setattr(Prepared, "run", run_and_assign)
     try:
         for _ in range(2):
             gn.gather(DATA, INDICES)

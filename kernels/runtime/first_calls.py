@@ -1,0 +1,86 @@
+"""The first calls of a process: NumPy answers small ones before the modules that plan calls have been imported.
+
+To import these takes as long as thousands of small gathers in NumPy. So the first small call does without them, the
+second begins their import in a thread, and calls are planned when that has ended. A large call imports them at once.
+"""
+
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from ...ir.operator_spec import Gather
+from ...ir.problem import Problem
+from ..host.knobs import knobs
+from ..host.runtime import RUNTIME
+
+# Seconds that NumPy needs for a call that is worth the import at once.
+LARGE_S = 0.02
+# Nanoseconds that NumPy needs for a byte of the result, for a row, for an element that it adds, and for a step of bags.
+_BYTE_NS, _ROW_NS, _ADDED_NS, _STEP_NS = 0.5, 10.0, 10.0, 5000.0
+# The module that plans and prepares calls; with it comes all that it needs.
+_PLANNER = f"{__package__}.prepare"
+
+
+def predict_numpy_s(problem: Problem) -> float:
+    """Return the seconds that NumPy needs for a call, within a factor of about three."""
+    shape, dtype = problem.slices.shape, problem.table.dtype
+    elements = math.prod(shape)
+    if problem.gradient is not None:
+        return 1e-9 * (_ADDED_NS * elements + _BYTE_NS * math.prod(problem.table.shape) * dtype.itemsize)
+    if problem.reduces:
+        bags, rows = problem.indices.shape[-1], math.prod(problem.indices.shape)
+        added = rows * math.prod(problem.table.shape[1:])
+        return 1e-9 * (_STEP_NS * bags + _ROW_NS * rows + 2 * _BYTE_NS * added * dtype.itemsize)
+    rest = problem.table.shape[problem.axes.stop :] if isinstance(problem.operator, Gather) else ()
+    return 1e-9 * (_ROW_NS * elements / max(math.prod(rest), 1) + _BYTE_NS * elements * dtype.itemsize)
+
+
+class FirstCalls:
+    """The calls that NumPy has answered before there was a planner.
+
+    Attributes:
+        problems: those that `take` has not given yet.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._numbers = count()
+        self._is_importing = False
+
+    def takes(self, problem: Problem, see: Callable[[], object]) -> bool:
+        """Return whether NumPy is to answer a call without a plan; `see` imports the planner, and takes `problems`."""
+        if _PLANNER in sys.modules and not self._is_importing:
+            return False
+        if knobs.compile == "now" or knobs.asks_for_code() or predict_numpy_s(problem) > LARGE_S:
+            return False
+        number = next(self._numbers)
+        if number == 1:
+            self._is_importing = True
+            self._is_importing = RUNTIME.begin(lambda: self._import(see))
+        if number and not self._is_importing:
+            return False
+        self.problems.append(problem)
+        return True
+
+    def take(self) -> Counter[Problem]:
+        """Return the calls that NumPy has answered since this was called last, and how often."""
+        taken, self.problems = self.problems, []
+        return Counter(taken)
+
+    def forget(self) -> None:
+        """Begin anew in a forked child, where no thread imports."""
+        FirstCalls.__init__(self)
+
+    def _import(self, see: Callable[[], object]) -> None:
+        try:
+            see()
+        finally:
+            self._is_importing = False
+
+
+FIRST_CALLS = FirstCalls()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=FIRST_CALLS.forget)
