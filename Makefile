@@ -67,7 +67,7 @@ wheel: $(DEV_STAMP)  ## build the wheel in build/dist, and check its metadata
 	$(BIN)/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/dist .
 	$(BIN)/twine check --strict build/dist/*.whl
 
-pythons: wheel  ## install the wheel with every other Python that is found, from 3.12 on, and run the tests of .ci/pythons
+pythons: wheel  ## install the wheel with every Python that is found, 3.11 with the oldest Numba and NumPy, and run the tests of .ci/pythons
 	.ci/pythons build/dist/*.whl
 
 bench: $(RUN_STAMP)  ## run the suite beside the peers that are installed

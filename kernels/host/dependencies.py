@@ -5,7 +5,7 @@ import re
 
 from ...ir.errors import DependencyError
 
-LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
+LEAST_VERSIONS = {"numba": (0, 63), "llvmlite": (0, 46), "xdsl": (0, 74)}
 # What models need, proofs, and the report.
 READERS = {"onnx": (1, 19), "openvino": (2024, 6)}
 PROVERS = {"islpy": (2025, 1), "z3-solver": (4, 13)}

@@ -1,52 +1,85 @@
 """`share`: the parallel loop of a kernel, whose tiles a thread team runs."""
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.compiler import compile_extra
+from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
 from numba.extending import intrinsic
 
 from .call_layout import Subteam
 from .word_code import I64
 
 _RUN = ir.FunctionType(I64, [I64] * 4)
+# What Numba made of each tile, by its dispatcher and the types of its arguments.
+_TILES: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any:
     """Return the sum of `tile(k, *arguments)` over k in [0, tiles), run by a subteam; None counts as 0.
 
     Args:
-        team: int64, the address of a subteam.
+        team: int64, the address of a subteam; 0 where the caller runs the tiles one after the other.
         tiles: int64.
-        tile: a compiled function of an int64 and the arguments.
+        tile: a function for Numba to compile, of an int64 and the arguments. It becomes a part of the caller's module.
         arguments: a tuple of numbers.
     """
     taken = (types.int64, *arguments)
-    tile_signature = tile.get_call_type(typing, taken, {})
+    _compiled_tile(tile, taken)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        compiled = tile.dispatcher.overloads[tile_signature.args]
-        context.add_linking_libs([compiled.library])
+        compiled = _compiled_tile(tile, taken)
+        if compiled.fndesc.llvm_func_name not in builder.module.globals:
+            library = llvm.parse_assembly(compiled.library.get_llvm_str())
+            library.get_function(compiled.fndesc.llvm_func_name).linkage = "weak_odr"
+            context.active_code_library.add_llvm_module(library)
         team_address, count, _, packed = values
-        holder = cgutils.alloca_once_value(builder, packed)
-        function = _tile_function(context, builder, compiled, tile_signature, packed.type)
-        run = builder.load(builder.inttoptr(team_address, _RUN.as_pointer().as_pointer()))
-        return builder.call(run, [team_address, builder.ptrtoint(function, I64), builder.ptrtoint(holder, I64), count])
+        holder = builder.ptrtoint(cgutils.alloca_once_value(builder, packed), I64)
+        function = _tile_function(context, builder, compiled, packed.type)
+        total = cgutils.alloca_once_value(builder, I64(0))
+        with builder.if_else(builder.icmp_unsigned("!=", team_address, I64(0))) as (shared, alone):
+            with shared:
+                run = builder.load(builder.inttoptr(team_address, _RUN.as_pointer().as_pointer()))
+                address = builder.ptrtoint(function, I64)
+                builder.store(builder.call(run, [team_address, address, holder, count]), total)
+            with alone, cgutils.for_range(builder, count) as loop:
+                result = builder.call(function, [holder, loop.index])
+                builder.store(builder.add(builder.load(total), result), total)
+        return builder.load(total)
 
     assert Subteam.RUN == 0
     return types.int64(types.int64, types.int64, tile, arguments), generate
 
 
-# `share(team, tiles, tile, arguments)`, of compiled functions.
+# `share(team, tiles, tile, arguments)`, of a function that is a part of the caller afterwards.
 share: Any = intrinsic(_share)
 
 
-def _tile_function(context: Any, caller: Any, compiled: Any, signature: Any, packed: Any) -> ir.Function:
-    """Add a C function of the arguments' address and the number of a tile, which runs that tile."""
-    name = f"tile.{compiled.fndesc.llvm_func_name}"
+def _compiled_tile(tile: Any, taken: tuple[Any, ...]) -> Any:
+    """Return what Numba makes of a tile, by the settings of its caller; it is loaded nowhere."""
+    made = _TILES.setdefault(tile.dispatcher, {})
+    if taken not in made:
+        flags = ConfigStack().top().copy()
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_rewrites = True
+        contexts = cpu_target.typing_context, cpu_target.target_context
+        made[taken] = compile_extra(*contexts, tile.dispatcher.py_func, taken, None, flags, {})
+    return made[taken]
+
+
+def _tile_function(context: Any, caller: Any, compiled: Any, packed: Any) -> ir.Function:
+    """Add a C function of the arguments' address and the number of a tile, which runs that tile.
+
+    It is not inlined where its caller runs the tiles alone: LLVM would optimise each tile twice.
+    """
+    name, signature = f"tile.{compiled.fndesc.llvm_func_name}", compiled.signature
     function = ir.Function(caller.module, ir.FunctionType(I64, [I64, I64]), name)
     function.linkage = "internal"
+    function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block("begin"))
     if caller.debug_metadata is not None:
         _name_lines(function, builder, caller.debug_metadata)

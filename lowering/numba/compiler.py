@@ -2,18 +2,14 @@
 
 import linecache
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from ...ir.errors import SOURCE_HINT, CompileError
 from ..native.kernel_code import KernelCode
-from .object_code import forget, library_of, njit, njit_with_lines, object_code
+from .object_code import MachineCode, compile_function, entry_of, optimised
 from .program import Program
 
 INSPECTED_FILE = "<gathernest kernel>"
-OUR_NJIT = "_our_njit"
-# What becomes of a compiled function.
-Made = TypeVar("Made")
 
 
 def compile_program(program: Program, file: str) -> bytes:
@@ -22,7 +18,11 @@ def compile_program(program: Program, file: str) -> bytes:
     Raises:
         CompileError: Numba or LLVM rejects it; names the file, the line and the IR operation.
     """
-    return compiled(program, file, object_code)
+    try:
+        function = compiled(program, file)
+        return optimised(function, entry_of(function)).object_code()
+    except ValueError as error:
+        raise _compile_error(program, error, file) from error
 
 
 def load_text(program: Program, name: str) -> KernelCode:
@@ -34,8 +34,8 @@ def load_text(program: Program, name: str) -> KernelCode:
     return KernelCode(compile_program(program, f"<gathernest kernel {name}>"))
 
 
-def inspected_library(program: Program, *, with_lines: bool = False) -> Any:
-    """Return Numba's library of a program, into which LLVM has inlined what it calls; it is not loaded.
+def inspected_library(program: Program, *, with_lines: bool = False) -> MachineCode:
+    """Return the machine code of a program, which is not loaded; its `get_llvm_str()` and `get_asm_str()` are text.
 
     Args:
         program: what to compile.
@@ -44,11 +44,12 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> Any:
     Raises:
         CompileError: as `compile_program`.
     """
-    return compiled(program, INSPECTED_FILE, library_of, njit_with_lines if with_lines else njit)
+    function = compiled(program, INSPECTED_FILE, with_lines=with_lines)
+    return optimised(function, entry_of(function))
 
 
-def compiled(program: Program, file: str, finish: Callable[[Any], Made], njit: Any = njit) -> Made:
-    """Return what `finish` makes of the dispatcher of a program's function `gather`, which `njit` makes.
+def compiled(program: Program, file: str, *, with_lines: bool = False) -> Any:
+    """Return what Numba makes of a program's function `gather`, before LLVM's passes.
 
     After an error, `linecache` keeps the lines of `file`, for tracebacks.
 
@@ -56,23 +57,18 @@ def compiled(program: Program, file: str, finish: Callable[[Any], Made], njit: A
         CompileError: as `compile_program`.
     """
     linecache.cache[file] = (len(program.source), None, program.source.splitlines(keepends=True), file)
-    names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file, OUR_NJIT: njit}
+    names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file}
     try:
-        exec(compile(_with_our_njit(program.source), file, "exec"), names)
-        made = finish(names["gather"])
+        exec(compile(program.source, file, "exec"), names)
+        signature = names["signature"]
+        function = names["gather"].py_func
+        made = compile_function(function, signature.args, signature.return_type, with_lines=with_lines)
         linecache.cache.pop(file, None)
         return made
     except Exception as error:
         raise _compile_error(program, error, file) from error
     finally:
-        forget(names.values())
         names.clear()  # its functions point to it, and Numba's C objects hide that from the garbage collector
-
-
-def _with_our_njit(source: str) -> str:
-    """Have a source replace Numba's `njit`, in the line that imports it, by the one that it finds as `OUR_NJIT`."""
-    ours = f"njit = {OUR_NJIT}"
-    return re.sub(r"^from numba import .*\bnjit\b.*$", rf"\g<0>; {ours}", source, count=1, flags=re.MULTILINE)
 
 
 def _compile_error(program: Program, error: Exception, file: str) -> CompileError:

@@ -55,8 +55,8 @@ _INFIX = {
 }
 _CONVERSIONS = {"arith.sitofp": "to_float", "arith.uitofp": "to_float_unsigned"}
 _CALLS = {
-    "arith.minsi": "min",
-    "arith.maxsi": "max",
+    "arith.minsi": "minsi",
+    "arith.maxsi": "maxsi",
     "arith.divui": "divui",
     "arith.remsi": "remsi",
     "arith.remui": "remui",
@@ -134,7 +134,8 @@ class _Emitter(VectorEmitter):
             lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", tile.op), *tile.lines]
         types = ", ".join([*(numbers.get(parameter.name, "int64") for parameter in ordered), "int64"])
         names = ", ".join([*(parameter.name for parameter in ordered), "team"])
-        lines += [("", ""), ("", ""), (f'@njit(int64({types}), nogil=True, error_model="numpy", cache=True)', "")]
+        lines += [("", ""), ("", ""), (f"signature = int64({types})", ""), ("", ""), ("", "")]
+        lines += [('@njit(nogil=True, error_model="numpy")', "")]
         lines += [(f"def gather({names}):", self.function)]
         lines += [(f"{INDENT}{name} = {value}", "memref layout") for name, value in self.strides.items()]
         lines += self.main.lines
@@ -339,16 +340,12 @@ class _Emitter(VectorEmitter):
         for result, initial in zip(results, op.initVals, strict=True):
             self.main.add(f"{result} = {self.value(initial)}", op)
         target = f"{results[0]} += " if results else ""
-        self.main.add("if team:", op)
-        self.main.add(f"{INDENT}{target}share(team, {total}, {tile.name}, {packed})  # {names}", op)
-        self.main.add("else:", op)
-        self.main.add(f"{INDENT}for k in range({total}):  # {names}", op)
-        self.main.add(f"{INDENT * 2}{target}{tile.name}(k, {arguments})", op)
+        self.main.add(f"{target}share(team, {total}, {tile.name}, {packed})  # {names}", op)
 
     def _trip_count(self, op: Operation, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return the trip count of one dimension of a parallel loop, as an expression with a name where it is long."""
         first, last, stride = self.value(lower), self.value(upper), self.value(step)
-        span = last if first == "0" else f"max({last} - {first}, 0)"
+        span = last if first == "0" else self.call("maxsi", f"{last} - {first}", "0")
         if stride == "1":
             return span
         name = self.main.define(self.fresh("trips"))

@@ -121,9 +121,19 @@ def _make_compare(name: str, predicate: str) -> Any:
 
 
 ult, ule, ugt, uge = map(_make_compare, ("ult", "ule", "ugt", "uge"), ("<", "<=", ">", ">="))
-minui, divui, remui, remsi = (
+minsi, maxsi, minui, divui, remui, remsi = (
     make(name, f"The {doc}.", types.int64(types.int64, types.int64), build)
     for name, doc, build in (
+        (
+            "minsi",
+            "smaller of two signed 64-bit integers",
+            lambda builder, left, right: builder.select(builder.icmp_signed("<", right, left), right, left),
+        ),
+        (
+            "maxsi",
+            "larger of two signed 64-bit integers",
+            lambda builder, left, right: builder.select(builder.icmp_signed(">", right, left), right, left),
+        ),
         (
             "minui",
             "smaller of two 64-bit integers, compared as unsigned",

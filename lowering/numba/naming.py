@@ -210,9 +210,8 @@ class Naming:
         )
 
     def call(self, name: str, *arguments: str) -> str:
-        """Return the call of an intrinsic, which is imported, or of a builtin."""
-        if name not in ("min", "max"):
-            self.intrinsics.add(name)
+        """Return the call of an intrinsic, which is imported."""
+        self.intrinsics.add(name)
         return f"{name}({', '.join(arguments)})"
 
 

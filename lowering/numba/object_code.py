@@ -1,174 +1,116 @@
-"""Numba's compiler without its engine, which never frees what it has loaded: from a function to object code."""
+"""From a function of a generated program to machine code: Numba writes its LLVM IR, and LLVM's passes run once here.
 
-import functools
-from collections.abc import Iterable, Sequence
+Numba is called by functions, none of whose classes is replaced: its passes from Python to LLVM IR run, and nothing of
+its own engine, which never frees what it has loaded. What a function calls is a part of its module before LLVM's
+passes, so each piece of code is optimised once, for this CPU or for a named one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba import types
-from numba.core import typed_passes, untyped_passes
-from numba.core.codegen import CPUCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
-from numba.core.typing.context import Context
+from numba.core.registry import cpu_target
 
 from ..native.kernel_code import ENTRY, POINTERS
 from ..native.word_code import I64, Code
 
-# Numba's passes that change nothing of generated source, which has none of what they look for: closures, contexts,
-# literals of lists, branches on constants, overloads to inline, array expressions. They take a tenth of a first call.
-WITHOUT_EFFECT = {
-    untyped_passes.WithLifting,
-    untyped_passes.InlineClosureLikes,
-    untyped_passes.RewriteSemanticConstants,
-    untyped_passes.DeadBranchPrune,
-    untyped_passes.GenericRewrites,
-    untyped_passes.RewriteDynamicRaises,
-    untyped_passes.MakeFunctionToJitFunction,
-    untyped_passes.InlineInlinables,
-    untyped_passes.FindLiterallyCalls,
-    untyped_passes.LiteralUnroll,
-    untyped_passes.LiteralPropagationSubPipelinePass,
-    typed_passes.InlineOverloads,
-    typed_passes.NopythonRewrites,
-    typed_passes.NoPythonSupportedFeatureValidation,
-    typed_passes.DumpParforDiagnostics,
-}
-# Types of arguments by which the type of a call is not remembered: a compiled function would live as long.
-OF_FUNCTIONS = (types.Callable, types.BaseTuple)
+# How often LLVM's passes run: the second time they find invariants of loops that the first has unrolled. The loop that
+# copies rows of 256 bytes has 86 instructions then, in place of 107.
+RUNS = 2
 
 
-class UnloadedLibrary(CPUCodeLibrary):
-    """Optimised LLVM IR that is loaded nowhere."""
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """A module after LLVM's passes, and the target that it is for."""
 
-    def _finalize_final_module(self) -> None:
-        self._verify_declare_only_symbols()
-        self._finalized = True
+    module: llvm.ModuleRef
+    machine: llvm.TargetMachine
 
+    def get_llvm_str(self) -> str:
+        """Return its LLVM IR."""
+        return str(self.module)
 
-class _Typing(Context):
-    """Numba's context of types, whose state it shares. It remembers the types of calls.
+    def get_asm_str(self) -> str:
+        """Return its assembly."""
+        return self.machine.emit_assembly(self.module)
 
-    Numba tries all signatures of an operator at each use, those of NumPy's functions too: half of its type inference.
-    """
+    def object_code(self, *, known: Sequence[str] | None = None) -> bytes:
+        """Return its object code.
 
-    def __init__(self, original: Context):
-        self.__dict__ = original.__dict__
+        Args:
+            known: the functions that it may call; those that this process has when omitted.
 
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        if kws or not isinstance(func, types.Function) or any(isinstance(type_, OF_FUNCTIONS) for type_ in args):
-            return super().resolve_function_type(func, args, kws)
-        return _type_of_call(self, func, args)
-
-
-# One for each context of Numba: it remembers intrinsics by the context, too.
-_typing = functools.cache(_Typing)
-
-
-@functools.lru_cache(maxsize=4096)
-def _type_of_call(context: _Typing, function: Any, arguments: Any) -> Any:
-    return Context.resolve_function_type(context, function, arguments, {})
-
-
-class ToLibrary(Compiler):
-    """Numba's pipeline from a function to a library, with no wrapper that Python could call."""
-
-    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, locals_: Any):
-        flags = flags.copy()
-        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-        library = self.new_library(target)
-        super().__init__(_typing(typing), target, library, arguments, result, flags, locals_)
-
-    def new_library(self, target: Any) -> CPUCodeLibrary:
-        """Return the library of one function, for the CPU of this process."""
-        return UnloadedLibrary(target.codegen(), "gathernest")
-
-    def define_pipelines(self) -> list[PassManager]:
-        """Return Numba's passes without those of `WITHOUT_EFFECT`."""
-        (all_passes,) = super().define_pipelines()
-        pipeline = PassManager(all_passes.pipeline_name)
-        for made, description in all_passes.passes:
-            if made not in WITHOUT_EFFECT:
-                pipeline.add_pass(made, description)
-        pipeline.finalize()
-        return [pipeline]
-
-    def compile_extra(self, func: Any) -> Any:
-        compiled = super().compile_extra(func)
-        stands_for_it = [].append  # Numba finds functions that others call by builtins, each of its own identity
-        compiled.target_context.insert_user_function(stands_for_it, compiled.fndesc, [compiled.library])
-        return compiled._replace(entry_point=stands_for_it)
+        Raises:
+            ValueError: it calls another, and LLVM would end the process that loads it.
+        """
+        called = [
+            function.name
+            for function in self.module.functions
+            if function.is_declaration and not function.name.startswith("llvm.")
+        ]
+        has = known.__contains__ if known is not None else lambda name: llvm.address_of_symbol(name) is not None
+        if unknown := [name for name in called if not has(name)]:
+            where = "which this process does not have" if known is None else "which C has not"
+            raise ValueError(f"generated code calls {', '.join(unknown)}, {where}")
+        return self.machine.emit_object(self.module)
 
 
-class _ToLibraryWithLines(ToLibrary):
-    """The same, and each instruction names its line of the source. LLVM makes the same instructions."""
-
-    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, locals_: Any):
-        flags = flags.copy()
-        flags.debuginfo = flags.dbg_directives_only = True
-        super().__init__(typing, target, library, arguments, result, flags, locals_)
-
-
-def njit(*signature: Any, cache: bool = False, **options: Any) -> Any:
-    """Do as `numba.njit`, but load and cache nothing: what generated source imports is replaced by this."""
-    return numba.njit(*signature, pipeline_class=ToLibrary, **options)
-
-
-def njit_with_lines(*signature: Any, cache: bool = False, **options: Any) -> Any:
-    """Do as `njit`, and have each instruction name its line of the source."""
-    return numba.njit(*signature, pipeline_class=_ToLibraryWithLines, **options)
-
-
-def forget(values: Iterable[Any]) -> None:
-    """Have Numba's context forget those of the values that are compiled functions."""
-    for value in values:
-        for compiled in getattr(value, "overloads", {}).values():
-            compiled.target_context.remove_user_function(compiled.entry_point)
-
-
-def library_of(dispatcher: Any) -> Any:
-    """Return the optimised library of a function with one signature, for inspection: what it calls is inlined.
-
-    Its `get_llvm_str()` and `get_asm_str()` are text.
-    """
-    (compiled,) = dispatcher.overloads.values()
+def compile_function(function: Any, arguments: Sequence[Any], result: Any, *, with_lines: bool = False) -> Any:
+    """Return what Numba makes of a plain Python function: its library has LLVM IR, which is loaded nowhere."""
+    flags = Flags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_rewrites = True
+    flags.error_model = "numpy"
+    flags.debuginfo = flags.dbg_directives_only = with_lines
     with global_compiler_lock:
-        compiled.library._ensure_finalized()
-    return compiled.library
+        return compile_extra(
+            cpu_target.typing_context, cpu_target.target_context, function, tuple(arguments), result, flags, {}
+        )
 
 
-def object_code(dispatcher: Any) -> bytes:
-    """Return the object code of a function with one signature, with the C function `ENTRY` that calls it.
+def optimised(compiled: Any, entry: ir.Module, machine: llvm.TargetMachine | None = None) -> MachineCode:
+    """Return the machine code of a compiled function.
 
-    The arguments of `ENTRY` are words: three addresses, that of the other arguments, and the last argument.
-
-    Raises:
-        ValueError: it calls what this process does not have.
+    Args:
+        compiled: what `compile_function` returned.
+        entry: a module whose functions are the only ones for others to call, and call the compiled one.
+        machine: the target; this CPU when omitted.
     """
-    library = library_of(dispatcher)
-    module = library._final_module
-    unknown = [
-        function.name
-        for function in module.functions
-        if function.is_declaration and not function.name.startswith("llvm.") and not _is_known(function.name)
-    ]
-    if unknown:  # LLVM would end the process
-        raise ValueError(f"generated code calls {', '.join(unknown)}, which this process does not have")
-    (compiled,) = dispatcher.overloads.values()
-    module.link_in(llvm.parse_assembly(str(_entry(compiled))))
+    machine = machine or host_machine()
+    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    names = [function.name for function in entry.functions if not function.is_declaration]
+    module.link_in(llvm.parse_assembly(str(entry)))
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name not in names:
+            value.linkage = "internal"
+    options = llvm.create_pipeline_tuning_options(numba.config.OPT)
+    options.loop_vectorization, options.slp_vectorization = True, False
+    for _ in range(RUNS):
+        passes = llvm.create_pass_builder(machine, options)
+        passes.getModulePassManager().run(module, passes)
     module.verify()
-    return library.codegen._tm.emit_object(module)
+    return MachineCode(module, machine)
 
 
-def _is_known(function: str) -> bool:
-    return llvm.address_of_symbol(function) is not None
+def host_machine() -> llvm.TargetMachine:
+    """Return the target of this process, with the CPU and the features that Numba compiles for."""
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    target = llvm.Target.from_triple(triple)
+    reloc = "static" if target.name.startswith("x86") else "default"
+    return target.create_target_machine(cpu, features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True)
 
 
-def _entry(compiled: Any) -> ir.Module:
-    """Return a module with `ENTRY`, which declares the function that it calls."""
+def entry_of(compiled: Any) -> ir.Module:
+    """Return a module with the C function `ENTRY`, which calls a compiled function.
+
+    Its arguments are words: three addresses, that of the other arguments, and the last argument.
+    """
     module, count = ir.Module("gathernest_entry"), len(compiled.fndesc.argtypes)
     code = Code(module, ENTRY, POINTERS + 2, "external")
     *addresses, numbers, team = code.arguments

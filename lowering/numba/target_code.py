@@ -3,22 +3,18 @@
 It needs nothing of Python or Numba: what it calls is at most what C's own compiler calls without being told.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
-import numba
 from llvmlite import ir
-from numba.core.codegen import AOTCPUCodegen
-from numba.core.compiler_lock import global_compiler_lock
 
 from ..native.c_function_ir import ALONE, finish, module_without_kernel
 from ..native.kernel_code import POINTERS, Counted, NoKernel
 from ..native.word_code import I64, Code
 from .compiler import compiled
-from .object_code import ToLibrary, UnloadedLibrary, called
+from .object_code import MachineCode, called, optimised
 from .program import Program
 
 # What every C library has, and on Linux where memory is taken: LLVM writes loops that copy or clear as calls, and
@@ -39,35 +35,6 @@ class Target:
     features: str = ""
 
 
-class _Codegen(AOTCPUCodegen):
-    """Numba's choice of passes for object files, with features."""
-
-    def __init__(self, target: Target):
-        self._target = target
-        super().__init__("gathernest", target.cpu)
-
-    def _customize_tm_features(self) -> Any:
-        return self._target.features
-
-
-class _Library(UnloadedLibrary):
-    """LLVM IR that is optimised for a target, with one function for others to call.
-
-    Attributes:
-        exported: its name; until it has one, all functions are there for others.
-    """
-
-    exported: str | None = None
-
-    def _optimize_final_module(self) -> None:
-        if self.exported is not None:
-            module = self._final_module
-            for value in (*module.functions, *module.global_variables):
-                if not value.is_declaration and value.name != self.exported:
-                    value.linkage = "internal"
-        super()._optimize_final_module()
-
-
 def object_of_program(
     program: Program, name: str, numbers: Sequence[float | Counted], target: Target, no_indices: NoKernel | None = None
 ) -> bytes:
@@ -83,34 +50,22 @@ def object_of_program(
     Raises:
         CompileError: the backend rejects it, or it calls what C has not.
     """
-    codegen = _codegen(target)
-
-    class ToTarget(ToLibrary):
-        def new_library(self, target: Any) -> _Library:
-            return _Library(codegen, "gathernest")
-
-    def njit(*signature: Any, cache: bool = False, **options: Any) -> Any:
-        return numba.njit(*signature, pipeline_class=ToTarget, **options)
-
-    def emit(dispatcher: Any) -> bytes:
-        (made,) = dispatcher.overloads.values()
-        made.library.exported = name
-        with global_compiler_lock:
-            made.library.add_ir_module(_function(made, name, numbers, no_indices))
-            made.library._ensure_finalized()
-            return _emitted(made.library._final_module, codegen)
-
-    return compiled(program, f"<gathernest function {name}>", emit, njit)
+    function = compiled(program, f"<gathernest function {name}>")
+    entry = _function(function, name, numbers, no_indices)
+    return optimised(function, entry, _machine(target)).object_code(known=OF_C)
 
 
 def object_without_kernel(name: str, done: NoKernel, target: Target) -> bytes:
     """Return the object code of a C function that runs no kernel."""
-    return _emitted(llvm.parse_assembly(str(module_without_kernel(name, done))), _codegen(target))
+    module = llvm.parse_assembly(str(module_without_kernel(name, done)))
+    return MachineCode(module, _machine(target)).object_code(known=OF_C)
 
 
-@functools.lru_cache(maxsize=4)
-def _codegen(target: Target) -> _Codegen:
-    return _Codegen(target)
+def _machine(target: Target) -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    found = llvm.Target.from_triple(llvm.get_process_triple())
+    return found.create_target_machine(target.cpu, target.features, opt=3, reloc="pic", codemodel="default")
 
 
 def _function(made: Any, name: str, numbers: Sequence[float | Counted], no_indices: NoKernel | None) -> ir.Module:
@@ -129,14 +84,3 @@ def _word(code: Code, number: float | Counted) -> Any:
     if isinstance(number, Counted):
         return code.add(I64(number.base), code.mul(I64(number.slope), code.arguments[-1]))
     return I64(number) if isinstance(number, int) else code.bitcast(ir.DoubleType()(number), I64)
-
-
-def _emitted(module: Any, codegen: _Codegen) -> bytes:
-    unknown = [
-        function.name
-        for function in module.functions
-        if function.is_declaration and not function.name.startswith("llvm.") and function.name not in OF_C
-    ]
-    if unknown:
-        raise ValueError(f"generated code calls {', '.join(unknown)}, which C has not")
-    return codegen._tm.emit_object(module)

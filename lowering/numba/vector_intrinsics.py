@@ -14,8 +14,7 @@ from llvmlite import ir
 from llvmlite.ir.instructions import GEPInstr, LoadInstr
 from numba import types
 from numba.core import cgutils
-from numba.core.datamodel import models
-from numba.core.datamodel.registry import register_default
+from numba.extending import models, register_model
 
 from ..schedule.machine_model import PART_BYTES, STREAM_BYTES
 from .intrinsics import CONVERSIONS, HEAP, make, make_load, make_store, mark, pointer, stack
@@ -39,7 +38,7 @@ class VectorType(types.Type):
         return ir.VectorType(ir.IntType(self.bits // parts), self.lanes * parts)
 
 
-@register_default(VectorType)
+@register_model(VectorType)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, type_: VectorType):
         super().__init__(manager, type_, type_.llvm)

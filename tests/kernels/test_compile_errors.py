@@ -85,7 +85,7 @@ def test_an_interrupt_of_the_compiler_stays_one(monkeypatch, cache_dir, interrup
     def interrupted(*arguments):
         raise interrupt
 
-    monkeypatch.setattr(compiler, "object_code", interrupted)
+    monkeypatch.setattr(compiler, "optimised", interrupted)
     with pytest.raises(interrupt):
         gn.gather(np.arange(4.0), [0, 1])
     monkeypatch.undo()
@@ -118,7 +118,10 @@ def missing(context):
     return types.int64(), generate
 
 
-@njit(int64(int64, int64, int64, int64), cache=True)
+signature = int64(int64, int64, int64, int64)
+
+
+@njit
 def gather(data, indices, out, team):
     return missing()
 """

@@ -2,14 +2,15 @@
 
 import collections
 import re
+from typing import Any
 
 import llvmlite.binding as llvm
 import pytest
 
 from gathernest.kernels.kernel import compile as compile_kernel
 from gathernest.kernels.runtime.compile import build_program
-from gathernest.lowering.numba import object_code
-from gathernest.lowering.numba.compiler import inspected_library
+from gathernest.lowering.numba.compiler import compiled
+from gathernest.lowering.numba.object_code import entry_of, optimised
 
 # CPUs by LLVM's name, with the bytes of a vector register that a copy uses.
 X86 = {"x86-64-v3": 32, "x86-64-v4": 64, "znver4": 64, "sapphirerapids": 64}
@@ -35,16 +36,14 @@ ARM_REGISTERS = {"q": 16, "d": 8, "x": 8, "s": 4, "w": 4}
 
 
 @pytest.fixture(scope="module")
-def modules() -> dict[str, str]:
-    """The LLVM IR of each kernel before LLVM's passes, which depend on the CPU."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(object_code.UnloadedLibrary, "_optimize_final_module", lambda library: None)
-        return {name: _ir(data, **options) for name, (data, options) in KERNELS.items()}
+def functions() -> dict[str, Any]:
+    """Each kernel before LLVM's passes, which depend on the CPU."""
+    return {name: _function(data, **options) for name, (data, options) in KERNELS.items()}
 
 
-def _ir(data: str, operator: str = "gather", **options) -> str:
+def _function(data: str, operator: str = "gather", **options) -> Any:
     kernel = compile_kernel(operator, data, "1000xi64", **options)
-    return str(inspected_library(build_program(kernel.plan))._final_module)
+    return compiled(build_program(kernel.plan), "<gathernest kernel>")
 
 
 @pytest.fixture(scope="module", params=CPUS)
@@ -60,23 +59,12 @@ def cpu(request) -> str:
 
 
 @pytest.fixture(scope="module")
-def assembly(modules, cpu) -> dict[str, str]:
+def assembly(functions, cpu) -> dict[str, str]:
     """The assembly of each kernel for the CPU."""
-    return {name: _assembly(module, cpu) for name, module in modules.items()}
-
-
-def _assembly(module_text: str, cpu: str) -> str:
-    """Compile as Numba does: with passes before the vectorizers, and then with all of them."""
     machine = llvm.Target.from_triple(TRIPLES[cpu]).create_target_machine(cpu, opt=3, reloc="pic")
-    module = llvm.parse_assembly(module_text)
-    module.triple, module.data_layout = TRIPLES[cpu], str(machine.target_data)
-    for level in (0, 3):
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
-        passes = builder.getModulePassManager()
-        if level == 0:
-            passes.add_loop_rotate_pass()
-        passes.run(module, builder)
-    return machine.emit_assembly(module)
+    return {
+        name: optimised(function, entry_of(function), machine).get_asm_str() for name, function in functions.items()
+    }
 
 
 def loops_of(assembly: str) -> list[list[str]]:
@@ -169,7 +157,8 @@ def test_no_gather_calls_a_function(assembly):
     assert not re.findall(r"\t(?:call\w*|blr?)\t.*", "\n".join(gathers))
 
 
-def test_no_kernel_has_an_intrinsic_of_one_processor(modules):
-    declared = re.findall(r"^declare .*@([\w.]+)\(", "\n".join(modules.values()), flags=re.MULTILINE)
+def test_no_kernel_has_an_intrinsic_of_one_processor(functions):
+    text = "\n".join(function.library.get_llvm_str() for function in functions.values())
+    declared = re.findall(r"^declare .*@([\w.]+)\(", text, flags=re.MULTILINE)
     assert "llvm.prefetch.p0" in declared
     assert not [name for name in declared if not name.startswith("llvm.") or name.split(".")[1] in ("x86", "aarch64")]
