@@ -34,7 +34,9 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         compiled = _compiled_tile(tile, taken)
-        if compiled.fndesc.llvm_func_name not in builder.module.globals:
+        if not ConfigStack().top().no_compile:  # a function that Numba loads itself
+            context.add_linking_libs([compiled.library])
+        elif compiled.fndesc.llvm_func_name not in builder.module.globals:
             library = llvm.parse_assembly(compiled.library.get_llvm_str())
             library.get_function(compiled.fndesc.llvm_func_name).linkage = "weak_odr"
             context.active_code_library.add_llvm_module(library)

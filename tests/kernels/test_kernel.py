@@ -212,10 +212,9 @@ def test_the_source_is_a_python_module_with_its_ir_and_schedule_above(kernel):
     assert "store_i32(out + " in source
 
 
-def test_the_source_of_a_parallel_kernel_has_both_paths():
+def test_the_source_of_a_parallel_kernel_shares_a_tile():
     source = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=TILED).source
-    assert "if team:\n" in source and "share(team, " in source
-    assert "else:\n" in source and "for k in range(" in source
+    assert "def copy_tile(k, " in source and "share(team, " in source
 
 
 def test_a_kernel_from_disk_has_the_same_source(forget, cache_dir):

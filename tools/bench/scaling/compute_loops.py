@@ -59,11 +59,7 @@ def _share(number, chains, sums, steps):
 
 @njit(nogil=True)
 def _run(chains, sums, shares, steps, team):
-    if team:
-        share(team, shares, _share, (chains, sums, steps))
-    else:
-        for number in range(shares):
-            _share(number, chains, sums, steps)
+    share(team, shares, _share, (chains, sums, steps))
     return 0
 
 
