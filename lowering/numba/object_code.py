@@ -5,14 +5,13 @@ its own engine, which never frees what it has loaded. What a function calls is a
 passes, so each piece of code is optimised once, for this CPU or for a named one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
-import numba
 from llvmlite import ir
-from numba import types
+from numba.core import config, types
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
@@ -20,6 +19,8 @@ from numba.core.registry import cpu_target
 from ..native.kernel_code import ENTRY, POINTERS
 from ..native.word_code import I64, Code
 
+# Numba's settings, which environment variables decide.
+_CONFIG: Any = config
 # How often LLVM's passes run: the second time they find invariants of loops that the first has unrolled. The loop that
 # copies rows of 256 bytes has 86 instructions then, in place of 107.
 RUNS = 2
@@ -40,7 +41,7 @@ class MachineCode:
         """Return its assembly."""
         return self.machine.emit_assembly(self.module)
 
-    def object_code(self, *, known: Sequence[str] | None = None) -> bytes:
+    def object_code(self, *, known: Container[str] | None = None) -> bytes:
         """Return its object code.
 
         Args:
@@ -63,7 +64,7 @@ class MachineCode:
 
 def compile_function(function: Any, arguments: Sequence[Any], result: Any, *, with_lines: bool = False) -> Any:
     """Return what Numba makes of a plain Python function: its library has LLVM IR, which is loaded nowhere."""
-    flags = Flags()
+    flags: Any = Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_rewrites = True
     flags.error_model = "numpy"
     flags.debuginfo = flags.dbg_directives_only = with_lines
@@ -89,7 +90,7 @@ def optimised(compiled: Any, entry: ir.Module, machine: llvm.TargetMachine | Non
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in names:
             value.linkage = "internal"
-    options = llvm.create_pipeline_tuning_options(numba.config.OPT)
+    options = llvm.create_pipeline_tuning_options(_CONFIG.OPT)
     options.loop_vectorization, options.slp_vectorization = True, False
     for _ in range(RUNS):
         passes = llvm.create_pass_builder(machine, options)
@@ -100,7 +101,8 @@ def optimised(compiled: Any, entry: ir.Module, machine: llvm.TargetMachine | Non
 
 def host_machine() -> llvm.TargetMachine:
     """Return the target of this process, with the CPU and the features that Numba compiles for."""
-    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    context: Any = cpu_target.target_context
+    triple, cpu, features = context.codegen().magic_tuple()
     target = llvm.Target.from_triple(triple)
     reloc = "static" if target.name.startswith("x86") else "default"
     return target.create_target_machine(cpu, features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True)
