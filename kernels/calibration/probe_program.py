@@ -193,7 +193,10 @@ from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, pr
 
 {functions}
 
-@njit(int64({", ".join(["int64"] * 8)}), nogil=True, error_model="numpy")
+signature = int64({", ".join(["int64"] * 8)})
+
+
+@njit(nogil=True, error_model="numpy")
 def gather(loop, data, indices, out, count, size, repeats, team):
     found = 0
     for _ in range(repeats):

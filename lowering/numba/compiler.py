@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir.errors import SOURCE_HINT, CompileError
 from ..native.kernel_code import KernelCode
-from .object_code import MachineCode, compile_function, entry_of, optimised
+from .object_code import MachineCode, add_entry, compile_function, optimised
 from .program import Program
 
 INSPECTED_FILE = "<gathernest kernel>"
@@ -20,7 +20,9 @@ def compile_program(program: Program, file: str) -> bytes:
     """
     try:
         function = compiled(program, file)
-        return optimised(function, entry_of(function)).object_code()
+        code = optimised(function)
+        add_entry(function, code)
+        return code.object_code()
     except ValueError as error:
         raise _compile_error(program, error, file) from error
 
@@ -44,8 +46,7 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> MachineC
     Raises:
         CompileError: as `compile_program`.
     """
-    function = compiled(program, INSPECTED_FILE, with_lines=with_lines)
-    return optimised(function, entry_of(function))
+    return optimised(compiled(program, INSPECTED_FILE, with_lines=with_lines))
 
 
 def compiled(program: Program, file: str, *, with_lines: bool = False) -> Any:

@@ -74,29 +74,43 @@ def compile_function(function: Any, arguments: Sequence[Any], result: Any, *, wi
         )
 
 
-def optimised(compiled: Any, entry: ir.Module, machine: llvm.TargetMachine | None = None) -> MachineCode:
+def optimised(compiled: Any, machine: llvm.TargetMachine | None = None, entry: ir.Module | None = None) -> MachineCode:
     """Return the machine code of a compiled function.
 
     Args:
         compiled: what `compile_function` returned.
-        entry: a module whose functions are the only ones for others to call, and call the compiled one.
         machine: the target; this CPU when omitted.
+        entry: a module whose functions are the only ones for others to call, and call the compiled one, which becomes
+            a part of them; without it the compiled one is for others to call.
     """
     machine = machine or host_machine()
     module = llvm.parse_assembly(compiled.library.get_llvm_str())
-    names = [function.name for function in entry.functions if not function.is_declaration]
-    module.link_in(llvm.parse_assembly(str(entry)))
+    names = [compiled.fndesc.llvm_func_name]
+    if entry is not None:
+        names = [function.name for function in entry.functions if not function.is_declaration]
+        module.link_in(llvm.parse_assembly(str(entry)))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in names:
             value.linkage = "internal"
-    options = llvm.create_pipeline_tuning_options(_CONFIG.OPT)
-    options.loop_vectorization, options.slp_vectorization = True, False
     for _ in range(RUNS):
-        passes = llvm.create_pass_builder(machine, options)
-        passes.getModulePassManager().run(module, passes)
+        _run_passes(module, machine)
     module.verify()
     return MachineCode(module, machine)
+
+
+def _run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """Run LLVM's passes as Numba does: loops are rotated and functions inlined before the passes that vectorise."""
+    for level in (0, _CONFIG.OPT):
+        options = llvm.create_pipeline_tuning_options(level)
+        options.loop_vectorization, options.slp_vectorization = level > 0, False
+        builder = llvm.create_pass_builder(machine, options)
+        passes = builder.getModulePassManager()
+        if level == 0:
+            passes.add_loop_rotate_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_jump_threading_pass()
+        passes.run(module, builder)
 
 
 def host_machine() -> llvm.TargetMachine:
@@ -108,17 +122,18 @@ def host_machine() -> llvm.TargetMachine:
     return target.create_target_machine(cpu, features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True)
 
 
-def entry_of(compiled: Any) -> ir.Module:
-    """Return a module with the C function `ENTRY`, which calls a compiled function.
+def add_entry(compiled: Any, code: MachineCode) -> None:
+    """Add the C function `ENTRY`, which calls a compiled function, to the machine code of that.
 
     Its arguments are words: three addresses, that of the other arguments, and the last argument.
     """
     module, count = ir.Module("gathernest_entry"), len(compiled.fndesc.argtypes)
-    code = Code(module, ENTRY, POINTERS + 2, "external")
-    *addresses, numbers, team = code.arguments
-    values = [*addresses, *(code.word(numbers, place) for place in range(count - POINTERS - 1))]
-    code.ret(called(code, compiled, [*values[: count - 1], team]))
-    return module
+    entry = Code(module, ENTRY, POINTERS + 2, "external")
+    *addresses, numbers, team = entry.arguments
+    values = [*addresses, *(entry.word(numbers, place) for place in range(count - POINTERS - 1))]
+    entry.ret(called(entry, compiled, [*values[: count - 1], team]))
+    code.module.link_in(llvm.parse_assembly(str(module)))
+    code.module.verify()
 
 
 def called(code: Code, compiled: Any, words: Sequence[Any]) -> Any:

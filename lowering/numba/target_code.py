@@ -52,7 +52,7 @@ def object_of_program(
     """
     function = compiled(program, f"<gathernest function {name}>")
     entry = _function(function, name, numbers, no_indices)
-    return optimised(function, entry, _machine(target)).object_code(known=OF_C)
+    return optimised(function, _machine(target), entry).object_code(known=OF_C)
 
 
 def object_without_kernel(name: str, done: NoKernel, target: Target) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from gathernest.kernels.kernel import compile as compile_kernel
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.lowering.numba.compiler import compiled
-from gathernest.lowering.numba.object_code import entry_of, optimised
+from gathernest.lowering.numba.object_code import optimised
 
 # CPUs by LLVM's name, with the bytes of a vector register that a copy uses.
 X86 = {"x86-64-v3": 32, "x86-64-v4": 64, "znver4": 64, "sapphirerapids": 64}
@@ -62,9 +62,7 @@ def cpu(request) -> str:
 def assembly(functions, cpu) -> dict[str, str]:
     """The assembly of each kernel for the CPU."""
     machine = llvm.Target.from_triple(TRIPLES[cpu]).create_target_machine(cpu, opt=3, reloc="pic")
-    return {
-        name: optimised(function, entry_of(function), machine).get_asm_str() for name, function in functions.items()
-    }
+    return {name: optimised(function, machine).get_asm_str() for name, function in functions.items()}
 
 
 def loops_of(assembly: str) -> list[list[str]]:
