@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--limit-mb is for gathernest cache prune, got {options.action}; leave it out")
     require("numba", "llvmlite")
     from ...kernels.host.cache_folder import cache_folder, why_not_writable
+    from ...kernels.runtime.compile_service import compiling_processes
     from ...kernels.runtime.disk_cache import MEGABYTE, prune, usage
 
     limit_mb = options.limit_mb or knobs.cache_limit_mb
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
         "writable": problem is None,
         "limit_mb": limit_mb,
         **usage(),
+        "compiling_processes": compiling_processes(),
         "removed": len(removed),
         "removed_bytes": sum(entry.size_bytes for entry in removed),
     }
@@ -66,5 +68,7 @@ def run(options: argparse.Namespace) -> int:
     say(f"folder          {facts['folder']}{'' if problem is None else f' (cannot be written: {problem})'}")
     say(f"these versions  {counted(facts['entries'], facts['size_bytes'])}")
     say(f"other versions  {counted(facts['entries_of_other_versions'], facts['size_bytes_of_other_versions'])}")
+    if processes := facts["compiling_processes"]:
+        say(f"compiled now    {len(processes)}, by process {', '.join(map(str, processes))}")
     say(f"limit           {limit_mb} MB")
     return DONE

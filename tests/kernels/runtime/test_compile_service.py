@@ -1,7 +1,11 @@
 """Calls whose kernels are missing: NumPy answers them alike, and a child process compiles, whatever befalls it."""
 
 import os
+import resource
+import shutil
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +14,8 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.runtime.compile_service import KERNELS
+from gathernest.kernels.runtime import compile, compile_service
+from gathernest.kernels.runtime.compile_service import KERNELS, compiling_processes
 
 from ...oracles.cases import EXACT, draw_case
 from ...oracles.conftest import Oracle
@@ -264,3 +269,70 @@ def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir)
     """
     printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
     assert printed.splitlines() == ["[]", "3 2 0"]
+
+
+@pytest.mark.thorough
+def test_a_service_that_hangs_is_killed_and_the_kernel_compiled_here(mode, monkeypatch):
+    monkeypatch.setattr(compile_service, "LIMIT_S", -0.5)  # half a second
+    mode("background")
+    gather(2)
+    os.kill(int(KERNELS.status()["service"].split()[-1]), signal.SIGSTOP)
+    gn.wait()
+    assert len(RUNTIME.loaded) == 1 and "it hangs" in KERNELS.notes[0]
+    gather(3)
+
+
+def test_an_idle_service_ends():
+    code = f"import {compile_service.__name__} as service; service.IDLE_S = 0.1; service._serve()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.wait(20) == 0
+
+
+@pytest.mark.thorough
+def test_kernels_arrive_after_the_cache_folder_has_vanished(mode, cache_dir):
+    mode("background")
+    gather(2)
+    shutil.rmtree(cache_dir, ignore_errors=True)
+    gn.wait()
+    gather(3)
+    assert len(RUNTIME.loaded) == 1
+
+
+@pytest.mark.thorough
+def test_on_a_full_disk_the_kernel_is_compiled_here(mode, cache_dir):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))  # of the service, too: no file has room
+    try:
+        mode("background")
+        gather(2)
+        with pytest.warns(UserWarning, match="cannot be (written|kept)"):
+            gn.wait()
+        gather(3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(RUNTIME.loaded) == 1 and not any(path.is_file() and path.stat().st_size for path in cache_dir.rglob("*"))
+
+
+@pytest.mark.thorough
+def test_processes_that_want_the_same_kernel_compile_it_once(never, cache_dir, monkeypatch):
+    reader, writer = os.pipe()
+    build = compile.build_program
+
+    def build_and_tell(plan):
+        os.write(writer, b"%8d" % os.getpid())
+        return build(plan)
+
+    monkeypatch.setattr(compile, "build_program", build_and_tell)
+    gather()
+    (missing,) = KERNELS._missing.values()
+    children = []
+    for _ in range(4):
+        if (child := os.fork()) == 0:
+            os._exit(not compile_service._make(missing.plan))
+        children.append(child)
+    compiling = int(os.read(reader, 8))
+    assert compiling in children and compiling_processes() == [compiling]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    os.close(writer)
+    assert os.read(reader, 8) == b"" and compiling_processes() == []
+    os.close(reader)
