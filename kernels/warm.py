@@ -1,29 +1,23 @@
-"""Compiling kernels ahead of their first call, into the cache on disk: for images, CI and shared machines.
-
-Run as a module it is a worker of `warm`: it reads the arguments of `gathernest.compile` as JSON, a line a kernel, and
-answers each with a line.
-"""
+"""Compiling kernels ahead of their first call, into the cache on disk: for images, CI and shared machines."""
 
 import inspect
 import itertools
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ..ir.errors import GathernestError, did_you_mean, show
 from ..ir.problem import Problem
 from .host.cache_folder import cache_folder
-from .host.knobs import KNOBS, knobs
+from .host.knobs import knobs
 from .host.runtime import RUNTIME
 from .problems.named_problem import problem_of
+from .runtime.compile_service import compile_in_children
 from .runtime.disk_cache import entry_folder
+from .runtime.plan import Plan
 from .runtime.prepare import planned, prepare_problem
 
 SHAPES = {
@@ -201,50 +195,33 @@ def _here(wanted: list[Arguments], progress: OnKernel | None) -> list[WarmKernel
 
 
 def _in_processes(wanted: list[Arguments], jobs: int, progress: OnKernel | None) -> list[WarmKernel]:
-    """Compile in some worker processes, each fed by a thread."""
-    waiting = iter(list(enumerate(wanted)))
-    done: dict[int, WarmKernel] = {}
+    """Compile in some processes of the compile service."""
+    plans: dict[str, Plan] = {}
+    keys: list[list[str]] = []
+    for arguments in wanted:
+        problem = problem_of(**arguments)
+        both = [planned(each) for each in (problem, problem.into(problem.result))]
+        keys.append([plan.key for plan in both])
+        plans |= {plan.key: plan for plan in both}
+    names = {key: describe(arguments) for arguments, both in zip(wanted, keys, strict=True) for key in both}
+    were_there = {key for key, plan in plans.items() if os.path.isdir(entry_folder(key, plan.pipeline))}
+    order = list(plans)
 
-    def feed(_: int) -> None:
-        with _Worker() as worker:
-            for number, arguments in waiting:
-                if progress is not None:
-                    progress(len(done), len(wanted), describe(arguments))
-                done[number] = worker.warm(arguments)
+    def begin(number: int) -> None:
+        if progress is not None:
+            progress(number, len(order), names[order[number]])
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(feed, range(jobs)))
-    return [done[number] for number in sorted(done)]
-
-
-class _Worker:
-    """A process that compiles what it is handed."""
-
-    def __enter__(self) -> "_Worker":
-        environment = {**os.environ, "GATHERNEST_CACHE_DIR": str(cache_folder())}
-        for name in ("tuning", "machine"):
-            if getattr(knobs, name) is not None:
-                environment[KNOBS[name].variable] = str(getattr(knobs, name))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        return self
-
-    def warm(self, arguments: Arguments) -> WarmKernel:
-        """Have one kernel compiled."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(dict(arguments)) + "\n")
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        except OSError:
-            answer = ""
-        if not answer:
-            return WarmKernel(arguments, "", "failed", 0.0, "the process that compiled it has ended")
-        return WarmKernel(**json.loads(answer))
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
+    made = {
+        order[number]: (seconds, reason)
+        for number, seconds, reason in compile_in_children(list(plans.values()), min(jobs, len(order)), begin)
+    }
+    done: list[WarmKernel] = []
+    for arguments, both in zip(wanted, keys, strict=True):
+        seconds = sum(made[key][0] for key in set(both))
+        reason = next((made[key][1] for key in both if made[key][1]), "")
+        outcome = "failed" if reason else "cached" if were_there.issuperset(both) else "compiled"
+        done.append(WarmKernel(arguments, both[0], outcome, seconds, reason))
+    return done
 
 
 def describe(arguments: Arguments) -> str:
@@ -252,12 +229,3 @@ def describe(arguments: Arguments) -> str:
     rest = {name: value for name, value in arguments.items() if name not in ("operator", "data", "indices")}
     arrays = f"{arguments.get('operator')} {arguments.get('data')} by {arguments.get('indices')}"
     return ", ".join([arrays, *(f"{name} {value}" for name, value in rest.items())])
-
-
-def _work() -> None:
-    for line in sys.stdin:
-        print(json.dumps(asdict(warm_one(json.loads(line)))), flush=True)
-
-
-if __name__ == "__main__":
-    _work()

@@ -21,11 +21,11 @@ import sys
 import tempfile
 import time
 from _thread import RLock
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
@@ -42,6 +42,106 @@ MAX_FAILURES = 3
 # Seconds that a compilation takes. A call that NumPy needs longer for compiles at once; one that NumPy needs a tenth of
 # them for asks for its kernel at once; any other call asks when it is repeated.
 COMPILE_S = 0.5
+
+
+class ChildEnded(Exception):
+    """A child process has ended, or was ended as it hung; `status` is its exit status."""
+
+    def __init__(self, reason: str, status: int | None):
+        super().__init__(reason)
+        self.status = status
+
+
+class Child:
+    """A child process that compiles, as its parent sees it: neither asking nor reading waits for it.
+
+    Attributes:
+        process: its `subprocess.Popen`.
+        asked: the plans that it has not answered, by their keys, in the order of the requests.
+    """
+
+    def __init__(self) -> None:
+        """Start it; raises OSError, ValueError, RuntimeError or MemoryError where it cannot be."""
+        self.process = _start_child()
+        self.asked: dict[str, Plan] = {}
+        self._unsent, self._unread = bytearray(), b""
+        self._heard_s = time.monotonic()
+
+    def ask(self, plan: Plan) -> None:
+        """Ask for a kernel."""
+        if not self.asked:
+            self._heard_s = time.monotonic()
+        cache = {"cache_dir": str(cache_root().parent.absolute()), "cache_limit_mb": knobs.cache_limit_mb}
+        text = base64.b64encode(pickle.dumps(plan)).decode()
+        self._unsent += json.dumps({"key": plan.key, "plan": text, "cache": cache}).encode() + b"\n"
+        self.asked[plan.key] = plan
+        self._send()
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return what it has answered since this was called last.
+
+        Raises:
+            ChildEnded: it has ended, or hangs; it is reaped.
+        """
+        self._send()
+        lines: list[bytes] = []
+        while True:
+            try:
+                received = os.read(self.process.stdout.fileno(), 1 << 16)
+            except BlockingIOError:
+                if self.asked and not lines and time.monotonic() - self._heard_s > LIMIT_S + 1:  # it ends itself before
+                    self._end("it hangs")
+                break
+            except OSError:
+                received = b""
+            if not received and not lines:
+                self._end("it has ended")
+            if not received:
+                break
+            self._heard_s = time.monotonic()
+            *complete, self._unread = (self._unread + received).split(b"\n")
+            lines += complete
+        answers = [json.loads(line) for line in lines]
+        return [answer for answer in answers if self.asked.pop(answer.get("key", ""), None) is not None]
+
+    def abandon(self) -> None:
+        """Close the pipes to it, which ends it, and do not wait for it."""
+        self.process.returncode = 0  # Python warns of a process that nobody waited for
+        self._close()
+
+    def _send(self) -> None:
+        """Send what the pipe takes without waiting."""
+        while self._unsent:
+            try:
+                count = os.write(self.process.stdin.fileno(), self._unsent)
+            except OSError:  # it is full, or the child has ended, which reading tells
+                return
+            del self._unsent[:count]
+
+    def _end(self, reason: str) -> NoReturn:
+        if reason != "it has ended":
+            self.process.kill()
+        with suppress(Exception):
+            self.process.wait(1)
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.wait()
+        self._close()
+        raise ChildEnded(reason, self.process.returncode)
+
+    def _close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                pipe.close()
+
+
+def wait_for_any(children: Iterable[Child]) -> None:
+    """Wait until one of some children has answered, or takes more of its requests; at most a tenth of a second."""
+    import select
+
+    pipes = [(child.process.stdout, child.process.stdin if child._unsent else None) for child in children]
+    with suppress(OSError, ValueError):  # another thread closes them
+        select.select([read for read, _ in pipes], [write for _, write in pipes if write is not None], [], 0.1)
 
 
 @dataclass(slots=True)
@@ -72,10 +172,8 @@ class Kernels:
     def __init__(self) -> None:
         self._lock = RLock()
         self._missing: dict[str, Missing] = {}
-        self._asked: dict[str, Missing] = {}  # in the order of the requests
-        self._process: Any = None
-        self._unsent, self._unread = bytearray(), b""
-        self._heard_s, self._failures = 0.0, 0
+        self._child: Child | None = None
+        self._failures = 0
         self._is_closed = self._is_importing = False
         self.answered = 0
         self.notes: list[str] = []
@@ -150,20 +248,14 @@ class Kernels:
 
     def wait(self, load: Callable[[Plan], object]) -> None:
         """Compile and load every kernel that calls have missed; one that the child fails at is compiled here."""
-        import select
-
         if knobs.compile == "never":
             return
         with self._lock:
             for missing in list(self._missing.values()):
                 if missing.plan.key not in RUNTIME.loaded and missing.state == "seen":
                     self._ask(missing)
-        while self._asked:
-            process = self._process
-            if process is not None:
-                writes = [process.stdin] if self._unsent else []
-                with suppress(OSError, ValueError):  # another thread closes them
-                    select.select([process.stdout], writes, [], 0.1)
+        while (child := self._child) is not None and child.asked:
+            wait_for_any([child])
             with self._lock:
                 self._read_answers()
         for missing in list(self._missing.values()):
@@ -174,11 +266,12 @@ class Kernels:
         """Return how calls of this process got their answers, for people."""
         with self._lock:
             self._read_answers()
+        child = self._child
         return {
             "answered_by_numpy": self.answered + len(FIRST_CALLS.problems),
             "kernels_loaded": len(RUNTIME.loaded),
-            "kernels_pending": len(self._asked),
-            "service": "not started" if self._process is None else f"process {self._process.pid}",
+            "kernels_pending": 0 if child is None else len(child.asked),
+            "service": "not started" if child is None else f"process {child.process.pid}",
         }
 
     def before_fork(self) -> None:
@@ -200,67 +293,48 @@ class Kernels:
         self._abandon()
 
     def _abandon(self) -> None:
-        """Close the pipes to the child, which ends by that, and do not wait for it."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.returncode = 0  # Python warns of a process that nobody waited for
-            for pipe in (process.stdin, process.stdout):
-                with suppress(OSError):
-                    pipe.close()
+        child, self._child = self._child, None
+        if child is not None:
+            child.abandon()
 
     def _ask(self, missing: Missing) -> None:
         """Ask the child for a kernel; where there is none to ask, it has failed."""
-        if self._failures < MAX_FAILURES and self._process is None:
+        if self._failures < MAX_FAILURES and self._child is None:
             try:
-                self._process = _start_child()
+                self._child = Child()
             except (OSError, ValueError, RuntimeError, MemoryError) as error:
                 self._failures = MAX_FAILURES
                 self.notes.append(f"the compile service does not start: {error}")
-            self._heard_s = time.monotonic()
-        if self._process is None:
+        if self._child is None:
             missing.state = "failed"
             return
-        if not self._asked:
-            self._heard_s = time.monotonic()
-        cache = {"cache_dir": str(cache_root().parent.absolute()), "cache_limit_mb": knobs.cache_limit_mb}
-        plan = base64.b64encode(pickle.dumps(missing.plan)).decode()
-        self._unsent += json.dumps({"key": missing.plan.key, "plan": plan, "cache": cache}).encode() + b"\n"
-        missing.state, self._asked[missing.plan.key] = "asked", missing
-        self._send()
-
-    def _send(self) -> None:
-        """Send what the pipe takes without waiting."""
-        while self._unsent:
-            try:
-                count = os.write(self._process.stdin.fileno(), self._unsent)
-            except OSError:  # it is full, or the child has ended, which reading tells
-                return
-            del self._unsent[:count]
+        missing.state = "asked"
+        self._child.ask(missing.plan)
 
     def _read_answers(self) -> None:
-        """Read what the child has answered, without waiting, and end one that hangs."""
-        while self._process is not None:
-            self._send()
-            try:
-                received = os.read(self._process.stdout.fileno(), 1 << 16)
-            except BlockingIOError:
-                if self._asked and time.monotonic() - self._heard_s > LIMIT_S + 1:  # the child ends itself before
-                    self._process.kill()
-                    self._end("it hangs")
-                return
-            except OSError:
-                received = b""
-            if not received:
-                return self._end("it has ended")
-            self._heard_s = time.monotonic()
-            *lines, self._unread = (self._unread + received).split(b"\n")
-            for line in lines:
-                self._take_answer(json.loads(line))
+        """Read what the child has answered, without waiting.
+
+        Of one that has ended the oldest request failed; the others are asked again of another child.
+        """
+        child = self._child
+        if child is None:
+            return
+        try:
+            for answer in child.answers():
+                self._take_answer(answer)
+        except ChildEnded as ended:
+            self._child = None
+            asked = [self._missing[key] for key in child.asked]
+            self._failures += bool(asked)
+            if asked and ended.status != 0:  # else it was idle, and ended before it read the request
+                failed = asked.pop(0)
+                failed.state = "failed"
+                self.notes.append(f"the compile service failed at {failed.plan.problem.name}: {ended}")
+            for missing in asked:
+                self._ask(missing)
 
     def _take_answer(self, answer: dict[str, Any]) -> None:
-        missing = self._asked.pop(answer.get("key", ""), None)
-        if missing is None:
-            return
+        missing = self._missing[answer["key"]]
         self._failures = 0
         missing.state = "failed" if "error" in answer else "made"
         if "error" in answer:
@@ -268,30 +342,51 @@ class Kernels:
         if "files" in answer:
             missing.files = {name: base64.b64decode(text) for name, text in answer["files"].items()}
 
-    def _end(self, reason: str) -> None:
-        """Reap a child that has ended. Its oldest request failed; the others are asked again of another child."""
-        process, self._process = self._process, None
-        with suppress(Exception):
-            process.wait(1)
-        if process.returncode is None:
-            process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):
-                pipe.close()
-        self._unsent, self._unread = bytearray(), b""
-        asked, self._asked = list(self._asked.values()), {}
-        for missing in asked:
-            missing.state = "seen"
-        if not asked:
-            return
-        self._failures += 1
-        if process.returncode != 0:  # else it was idle, and ended before it read the request
-            asked[0].state = "failed"
-            self.notes.append(f"the compile service failed at {asked[0].plan.problem.name}: {reason}")
-        for missing in asked:
-            if missing.state == "seen":
-                self._ask(missing)
+
+def compile_in_children(
+    plans: Sequence[Plan], count: int, begin: Callable[[int], object]
+) -> Iterator[tuple[int, float, str]]:
+    """Compile kernels into the cache, in some child processes at once.
+
+    Args:
+        plans: what to compile; their keys differ.
+        count: how many processes.
+        begin: is called with the number of a plan when it is begun.
+
+    Yields:
+        The number of a plan whose kernel is there, the seconds that it took, and "" or why there is none.
+
+    Raises:
+        OSError: no process can be started.
+    """
+    waiting, begun = iter(enumerate(plans)), dict[Child, tuple[int, float]]()
+
+    def feed(child: Child) -> None:
+        for number, plan in waiting:
+            begin(number)
+            begun[child] = number, time.perf_counter()
+            return child.ask(plan)
+        child.abandon()
+
+    try:
+        for _ in range(count):
+            feed(Child())
+        while begun:
+            wait_for_any(begun)
+            for child, (number, start) in list(begun.items()):
+                then = child
+                try:
+                    answers = child.answers()
+                except ChildEnded:
+                    answers, then = [{"error": "the process that compiled it has ended"}], Child()
+                for answer in answers:
+                    del begun[child]
+                    unwritten = f"the cache folder {cache_root().parent} cannot be written" if "files" in answer else ""
+                    yield number, time.perf_counter() - start, answer.get("error", unwritten)
+                    feed(then)
+    finally:
+        for child in begun:
+            child.abandon()
 
 
 KERNELS = Kernels()

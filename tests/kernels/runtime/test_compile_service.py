@@ -216,8 +216,8 @@ def test_threads_and_forks_get_right_results_while_the_service_is_killed(mode, p
             children.append(child)
         killed = 0
         while killed < 10 and any(thread.is_alive() for thread in threads):
-            if (process := KERNELS._process) is not None and process.poll() is None:
-                process.kill()
+            if (child := KERNELS._child) is not None and child.process.poll() is None:
+                child.process.kill()
                 killed += 1
         for thread in threads:
             thread.join()
