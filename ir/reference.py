@@ -221,13 +221,16 @@ def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.
         BoundsError: an index is not valid; `out` is untouched.
     """
     operator, bounds = problem.operator, problem.bounds
+    written = None if out is None else np.asarray(out)  # `out[...] = ` of a subclass may mean something else
     try:
         if problem.gradient is None:
-            return run(operator, data, indices, bounds, out)
-        sums = gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
+            result = run(operator, data, indices, bounds, written)
+        else:
+            result = gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
     except BoundsError:
         raise bounds_error(problem, indices) from None
-    if out is None:
-        return sums
-    out[...] = sums
+    if out is None or written is None:
+        return result
+    if problem.gradient is not None:
+        written[...] = result
     return out

@@ -98,6 +98,16 @@ def test_sums_and_errors_are_those_of_kernels(mode, name):
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.parametrize("function", ["gather", "gather_grad"])
+def test_numpy_writes_to_a_subclass_itself_as_kernels_do(never, function):
+    out = np.ma.MaskedArray(np.empty((10, 4)), mask=np.eye(10, 4))
+    out.harden_mask()
+    rows = np.arange(10)
+    given = {"gather": (DATA, rows), "gather_grad": (DATA, rows, (10, 4))}[function]
+    assert getattr(gn, function)(*given, out=out) is out
+    assert out.data.tolist() == DATA.tolist()
+
+
 def test_never_compiles_nothing(never):
     gather(5)
     gn.wait()
