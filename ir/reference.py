@@ -87,7 +87,8 @@ def run(
         np.take(read, positions[0], operator.axis, written, "clip")
     else:
         subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
-        if out.size and data.size and data.flags.c_contiguous:
+        is_taken = data.flags.c_contiguous or data.dtype.kind == "T"  # subscripts of strings end a process in NumPy 2.0
+        if out.size and data.size and is_taken:
             rows = np.ravel_multi_index(np.broadcast_arrays(*subscripts), data.shape[: len(subscripts)], "clip")
             np.take(read.reshape(-1, *data.shape[len(subscripts) :]), rows, 0, written, "clip")
         elif out.size and data.size:
