@@ -88,7 +88,7 @@ class ArraySpec:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the strides are those of a C-contiguous array (those of dimensions of size 1 do not matter)."""
+        """Whether the array is C-contiguous; the strides of dimensions of size 1 do not matter."""
         plain = contiguous_strides(self.shape, self.dtype.itemsize)
         return 0 in self.shape or all(
             size == 1 or stride == expected

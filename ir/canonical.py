@@ -99,7 +99,7 @@ class Role:
     data_is_larger: bool = False
 
     def label(self, array: str) -> str:
-        """Return what the role is called in an array; data's own name where its size is another."""
+        """Return the name of the role in an array; data has a name of its own where its size differs."""
         return f"data_{self.name}" if array == "data" and self.data_is_larger else self.name
 
 
@@ -145,14 +145,14 @@ def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> t
 
 
 def erased_size(size: int, dim: LoopName) -> int:
-    """Return what a kernel knows of a size: 1, the length of tuples, or nothing; of an axis never anything."""
+    """Return the part of a size that a kernel knows: 1 or the length of tuples; never an axis."""
     return size if dim.role == "tuple" or (size == 1 and dim.role != "axis") else DYNAMIC
 
 
 def layout_class(
     shape: Sequence[int], strides: Sequence[int | None] | None, unit: int
 ) -> tuple[int | None, ...] | None:
-    """Return what a kernel knows of an array's strides when its sizes are run-time arguments.
+    """Return the strides of an array that a kernel knows when sizes are run-time arguments.
 
     None means C-contiguous: strides follow from sizes. Otherwise one entry a dimension: 1 where the stride is one
     element (`unit`) or does not matter (size 1), None where it is a run-time argument.

@@ -4,7 +4,7 @@ import functools
 import re
 from collections.abc import Iterable
 
-# A longer text of a user is shown by its beginning and its end of so many characters, and by its length.
+# The number of characters that an error shows of the beginning and of the end of a longer text of a user.
 MAX_SHOWN_LENGTH, _BEGINNING, _END = 200, 100, 60
 # How a message names the source of its error. The command line says there which option shows or writes it.
 SOURCE_HINT = "what print(error.source) shows"

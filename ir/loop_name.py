@@ -15,7 +15,7 @@ class LoopName(str):
 
     @property
     def nest(self) -> str:
-        """`check`, `clear`, `scale`, `prefetch` or `copy` in a nest beside that of the operator; empty in that one."""
+        """`check`, `clear`, `scale`, `prefetch` or `copy`; empty in the nest of the operator itself."""
         first, separator, _ = self.partition("_")
         return first if separator and first in NESTS else ""
 

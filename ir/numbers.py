@@ -24,7 +24,7 @@ def parse_whole(text: str, least: int = 0, most: int = MAX_INT64) -> int:
 
 
 def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
-    """Return what a JSON text holds.
+    """Return the value of a JSON text.
 
     Args:
         text: in UTF-8.

@@ -36,7 +36,7 @@ class OperatorSpec(ABC):
         """
 
     def result_dtype(self, data_dtype: np.dtype) -> np.dtype:
-        """Return the dtype of the result: that of data, but of a reduction that widens it."""
+        """Return the dtype of the result: the dtype of data, unless a reduction widens it."""
         return data_dtype
 
     @abstractmethod
@@ -45,7 +45,7 @@ class OperatorSpec(ABC):
 
     @abstractmethod
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        """Return what each dimension is for, for normalised attributes; data may have a dimension more at its end."""
+        """Return the role of each dimension, for normalised attributes; data may have one more dimension at its end."""
 
     @abstractmethod
     def axes(self, indices_shape: Shape) -> range:

@@ -16,7 +16,7 @@ from .semantics import Bounds, Shape, resolve_index
 
 
 def zero_of(dtype: np.dtype) -> Any:
-    """Return what `bounds="zero"` puts for an index outside: all bytes zero; an empty string for object arrays."""
+    """Return the element that `bounds="zero"` gives for an index outside: zero bytes; an empty string for objects."""
     return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
 
 
@@ -53,7 +53,7 @@ def run(
         gather_weighted  out[i..] = 0 + (data[position of indices[i.., 0]] * weights[i.., 0] + biases[i.., 0]) + ...
         gather_max       out[i..] = the first of data[position of indices[i.., k]] that no later one is larger than
         gather_reduce    out[i..] = 0 + data[position of indices[i.., 0]] + data[position of indices[i.., 1]] + ...
-        gather_mean      the same, divided by the number of positions; gather_weighted_mean is that of gather_weighted
+        gather_mean      gather_reduce divided by the number of positions; gather_weighted_mean divides gather_weighted
 
     Args:
         operator: with its attributes negative or not.

@@ -63,7 +63,7 @@ def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithm
         index: exact; an unsigned index is never less than 0.
         size: of the axis, at least 1: on an empty axis no index is valid.
         bounds: what an index outside means.
-        arithmetic: how indices are compared and selected; that of Python's numbers if omitted.
+        arithmetic: how indices are compared and selected; Python's arithmetic if omitted.
 
     Returns:
         The position, in [0, size) where it is valid, and of no meaning where it is not.

@@ -26,7 +26,7 @@ BYTE_STRIDES = "gather.byte_strides"
 MIN_AXIS_SIZES = "gather.min_axis_sizes"
 # On a function: its code holds for axes of less than 2**31 only, whose positions fit in 32 bits.
 NARROW_AXES = "gather.narrow_axes"
-# On a function: its code holds for axes of at most so many positions.
+# On a function: the number of positions that an axis may have at most.
 MOST_AXIS_SIZE = "gather.most_axis_size"
 # On a function: the fewest and the most elements of a row that its code holds for; 0 for any number.
 ROW_SIZES = "gather.row_sizes"

@@ -172,7 +172,7 @@ class OperatorOp(IRDLOperation, ABC):
             self.properties[name] = IntegerAttr(value, I64)
 
     def roles(self) -> tuple[Role, ...]:
-        """Return what each dimension is for; raises InvalidGatherError."""
+        """Return the role of each dimension; raises InvalidGatherError."""
         data, indices = self.shapes()
         return self.normalized().roles(len(data), indices)
 
@@ -246,7 +246,7 @@ def verify_summed(op: OperatorOp) -> np.dtype:
 
 
 class GradientOp(OperatorOp):
-    """What every gradient has: the gradient of what the gather gave as its source, and that of data as its result."""
+    """The base of gradients: the source is the gradient of the gather's result, the result is the gradient of data."""
 
     SOURCE: ClassVar[str] = "grad"
     SLICES: ClassVar[str] = "grad"
@@ -474,7 +474,7 @@ class GatherWeightedOp(WeightedOp):
 
 @_operator(GatherWeightedMean)
 class GatherWeightedMeanOp(WeightedOp):
-    """Means of slices of data along its first axis, multiplied as those of a gather_weighted are.
+    """Means of slices of data along its first axis, multiplied by weights as gather_weighted does.
 
     ```
     %r = gather.gather_weighted_mean %data, %indices bounds zero unsigned_data

@@ -38,7 +38,7 @@ def index_argument(module: ModuleOp, indices: np.ndarray) -> np.ndarray | None:
 def bind_arguments(
     function: func.FuncOp, arrays: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], list[tuple[float, Attribute]]]:
-    """Return what a function's arguments are handed: views of data, indices (unless constant) and out; and scales.
+    """Return the values of a function's arguments: views of data, indices (unless constant) and out; and scales.
 
     Raises:
         BoundsError: the axis has another size than the code was made for.

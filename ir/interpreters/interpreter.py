@@ -111,7 +111,7 @@ class Machine:
         self.freed: set[int] = set()  # the identities of those that are freed
 
     def run(self, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray) -> None:
-        """Run the function `@gather` of the module; arguments and errors are those of `interpret`."""
+        """Run the function `@gather` of the module, with the arguments and the errors of `interpret`."""
         function = find_function(self.module, "gather")
         views, scales = bind_arguments(function, [data, out] if indices is None else [data, indices, out])
         try:

@@ -226,7 +226,7 @@ def slice_of(roots: Iterable[Part]) -> list[Part]:
 
 
 def needs(part: Part) -> list[Part]:
-    """Return what a part directly depends on: its operands, what it loads, and the iteration that it ran in."""
+    """Return the direct dependences of a part: its operands, its loads, and its iteration."""
     event, lane = part
     found = [Part(event.around)] if event.around is not None else []
     found += [touch.before for touch in touches_of(part) if touch.before is not None]
@@ -260,7 +260,7 @@ def needs(part: Part) -> list[Part]:
 
 
 def touches_of(part: Part) -> list[Touch]:
-    """Return what a part loads and stores."""
+    """Return the loads and stores of a part."""
     event, lane = part
     width = vector_width(event.op)
     if lane is None or width is None or not event.touches:

@@ -57,7 +57,7 @@ class OpenContext(Context):
 
 
 def make_context() -> Context:
-    """Return a context with the dialects of every level, which finds those of other packages when they are needed."""
+    """Return a context with the dialects of every level; it imports dialects of other packages when needed."""
     context = OpenContext()
     load_dialects(context)
     return context

@@ -30,7 +30,7 @@ from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 
 _OPERATORS = [op for op in GatherDialect.operations if issubclass(op, OperatorOp)]
-# The operation of each operator, and that of its gradient, by the name of the operator.
+# The operations of each operator and of its gradient, by the name of the operator.
 OPERATIONS = {op.SPEC.name: op for op in _OPERATORS if not issubclass(op, GradientOp)}
 GRADIENTS = {op.SPEC.name: op for op in _OPERATORS if issubclass(op, GradientOp)}
 

@@ -66,7 +66,7 @@ def _load(entry: "EntryPoint") -> Plugin:
 
 
 def why_unknown() -> str:
-    """Return what to add to a message about an unknown name: the packages that cannot say whether it is theirs."""
+    """Return an addition to a message about an unknown name: the packages that could not be asked for it."""
     return "".join(f"; {plugin.failure}" for plugin in plugins() if plugin.error is not None)
 
 
@@ -76,7 +76,7 @@ def import_error() -> Exception | None:
 
 
 def register(kind: Kind, own: Collection[str]) -> dict[str, Callable[[], Any]]:
-    """Return what makes each pass or dialect of other packages, by its name.
+    """Return the factory of each pass or dialect of other packages, by its name.
 
     To make one raises ScheduleError where two packages have its name, its package has a name of `own`, or it fails.
     """

@@ -67,7 +67,7 @@ def print_loop_nest(module: ModuleOp) -> str:
 
 
 def has_loops(module: ModuleOp) -> bool:
-    """Return whether a module has reached the level of nests or that of loops."""
+    """Return whether a module has reached the level of nests or of loops."""
     return any(isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp) for op in module.walk())
 
 
@@ -93,7 +93,7 @@ class _Printer:
         self.taken: set[str] = set()
 
     def name(self, value: SSAValue) -> str:
-        """Return what a value is called."""
+        """Return the name of a value."""
         if value not in self.names:
             hint, number = value.name_hint or "value", 0
             name = hint
@@ -108,7 +108,7 @@ class _Printer:
         self.lines.append(NestLine(self.depth, text, op, trips))
 
     def nested(self, op: Operation, head: str | None, block: Block) -> None:
-        """Write a block under its head, or that of a loop; names given inside are free again behind it."""
+        """Write a block under its head or under a loop's head; names given inside are free again behind it."""
         outside = self.taken.copy()
         before, trips = (head, "") if head is not None else self.loop_head(op)
         self.add(op, f"{before}{trips}:", trips)
@@ -206,12 +206,12 @@ class _Printer:
         return f"{self.name(_whole(memory))}[{', '.join(places)}]"
 
     def expression(self, value: SSAValue) -> str:
-        """Return what a value is called, or the arithmetic that it stands for, in parentheses."""
+        """Return the name of a value, or the arithmetic that it stands for, in parentheses."""
         text = self.bare(value)
         return f"({text})" if _is_compound(value) else text
 
     def bare(self, value: SSAValue) -> str:
-        """Return what a value is called, or the arithmetic that it stands for."""
+        """Return the name of a value, or the arithmetic that it stands for."""
         op = value.owner
         if isinstance(op, _CASTS):
             return self.bare(op.operands[0])
@@ -249,7 +249,7 @@ class _Printer:
         raise InternalError(f"a nest has no picture of {op.name}")
 
 
-# Operations of other dialects are those of other packages.
+# Operations of other dialects come from other packages.
 _DIALECTS = ("arith", "builtin", "func", "gather", "memref", "scf", "vector")
 _CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
 _LOADS = (memref.LoadOp, MaskedLoadOp, vector.LoadOp)
@@ -258,7 +258,7 @@ _VECTORS = (FromElementsOp, vector.BroadcastOp, memref.ExtractAlignedPointerAsIn
 
 
 def _whole(memory: SSAValue) -> SSAValue:
-    """Return what a view without the last dimensions of size 1 is a view of."""
+    """Return the source of a view that only leaves out last dimensions of size 1."""
     return memory.owner.src if isinstance(memory.owner, memref.CollapseShapeOp) else memory
 
 

@@ -154,7 +154,7 @@ def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) 
 
 
 def _not_integers(array: np.ndarray, given: ArrayLike, name: str = "indices") -> str:
-    """Return what an argument is instead of integers, and how to mend them."""
+    """Return a description of an argument that is not of integers, and how to mend it."""
     if array.dtype.kind == "b":
         return "dtype bool; for a mask, pass numpy.flatnonzero(mask)"
     if array.dtype.kind == "f":

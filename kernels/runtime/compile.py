@@ -34,7 +34,7 @@ def stages_of(plan: Plan, module: ModuleOp | None = None) -> Iterator[Stage]:
 
     Args:
         plan: with the pipeline.
-        module: that of its problem, which is changed; made when omitted.
+        module: the module of the plan's problem, which is changed; made when omitted.
 
     Raises:
         ScheduleError: the schedule is not legal for this nest.

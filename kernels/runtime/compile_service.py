@@ -78,7 +78,7 @@ class Child:
         self._send()
 
     def answers(self) -> list[dict[str, Any]]:
-        """Return what it has answered since this was called last.
+        """Return its answers since the last call.
 
         Raises:
             ChildEnded: it has ended, or hangs; it is reaped.

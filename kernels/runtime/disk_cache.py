@@ -268,7 +268,7 @@ def usage() -> dict[str, int]:
 
 
 def prune(limit_bytes: int) -> list[Entry]:
-    """Remove the least recently used kernels until the others take so many bytes at most; return the removed.
+    """Remove the least recently used kernels until the others fit into a limit in bytes; return the removed ones.
 
     What another process has not finished stays for a day, since it may be at work.
     """

@@ -50,7 +50,7 @@ def available_threads() -> int:
 
 
 def _numba_threads(cores: int) -> int:
-    """Return how many threads Numba has, or would have on so many cores if it were imported."""
+    """Return the number of Numba's threads, or the number that it would start on `cores` cores."""
     imported = getattr(sys.modules.get("numba.core.config"), "NUMBA_NUM_THREADS", None)  # or half imported
     if imported is not None:
         return imported
@@ -78,7 +78,7 @@ def current_subteam() -> int:
 
 
 def _subteam(threads: int) -> int:
-    """Return the address of the subteam of so many threads; 0 where one is enough, or all there can be."""
+    """Return the address of the subteam of `threads` threads; 0 for one thread, or where no more can be started."""
     if threads <= 1:
         return 0
     if RUNTIME.team is None:
@@ -101,7 +101,7 @@ def _make_team() -> None:
 
 
 def _read_openmp_threads() -> int:
-    """Return what OMP_NUM_THREADS allows, as pools of workers set it for the libraries that they call."""
+    """Return the limit of OMP_NUM_THREADS, which pools of workers set for the libraries that they call."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else sys.maxsize
 

@@ -24,7 +24,7 @@ class Layout:
     Attributes:
         problem: the problem.
         canonical: the views, strides in elements of `width_bytes`.
-        width_bytes: the size of the elements that are moved; of a reduction that widens them, those of data.
+        width_bytes: the size of the elements that are moved; of a widening reduction, the size of data's elements.
         reaches: of each indexed axis, whether the index dtype has values past it.
     """
 

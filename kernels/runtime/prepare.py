@@ -71,7 +71,7 @@ class Prepared:
         return out if address(out) % LINE_BYTES == 0 else empty_in_lines(out.shape, out.dtype)
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
+        """Gather into `out`, which overlaps neither input; for a gradient, `data` is grad and `out` its result.
 
         Raises:
             BoundsError: an index is not valid; `out` is untouched, unless the problem's result is fresh.

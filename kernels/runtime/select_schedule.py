@@ -64,7 +64,7 @@ def chosen_check(nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_grad
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
-    """Return what tuning records a schedule for: the kernel without its schedule, the threads, and the sizes.
+    """Return the class that tuning records a schedule for: kernel without schedule, threads, and sizes.
 
     Loops of a row have their exact size, since it decides which vectors fit, and so has an innermost loop over few
     elements; all other sizes are rounded to the nearest power of two.

@@ -64,7 +64,7 @@ class LoadedFunction:
 
 
 class KernelCode(LoadedFunction):
-    """The machine code of one kernel; its `address` is that of the function `ENTRY`."""
+    """The machine code of one kernel; `address` is the address of the function `ENTRY`."""
 
     def __init__(self, object_code: bytes):
         """Load object code of this system, which defines `ENTRY` and is trusted."""
@@ -82,12 +82,12 @@ class KernelCode(LoadedFunction):
         return self._entry(*_words(arguments))
 
     def bound(self, *arguments: float) -> Callable[[], int]:
-        """Return a call with these arguments, which are those of `__call__`."""
+        """Return a call with the arguments of `__call__`."""
         words = _words(arguments)
         return lambda: self._entry(*words)
 
 
 def _words(arguments: Sequence[float]) -> tuple[Any, ...]:
-    """Return what `ENTRY` takes for the arguments of a kernel."""
+    """Return the words that `ENTRY` takes for the arguments of a kernel."""
     *given, team = arguments
     return *(*given[:POINTERS], 0, 0)[:POINTERS], packed(given[POINTERS:]), team

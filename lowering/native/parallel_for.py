@@ -63,7 +63,7 @@ share: Any = intrinsic(_share)
 
 
 def _compiled_tile(tile: Any, taken: tuple[Any, ...]) -> Any:
-    """Return what Numba makes of a tile, by the settings of its caller; it is loaded nowhere."""
+    """Return Numba's compilation of a tile, by the settings of its caller; it is loaded nowhere."""
     made = _TILES.setdefault(tile.dispatcher, {})
     if taken not in made:
         flags = ConfigStack().top().copy()

@@ -43,7 +43,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Elements that lie side by side in memory, from that of the first lane's load on."""
+    """Elements that lie side by side in memory; the first is the element of the first lane's load."""
 
     load: memref.LoadOp
 

@@ -50,7 +50,7 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> MachineC
 
 
 def compiled(program: Program, file: str, *, with_lines: bool = False) -> Any:
-    """Return what Numba makes of a program's function `gather`, before LLVM's passes.
+    """Return Numba's compilation of a program's function `gather`, before LLVM's passes.
 
     After an error, `linecache` keeps the lines of `file`, for tracebacks.
 

@@ -175,7 +175,7 @@ clamp = make(
 
 
 def _wide(kind: ir.Type, lanes: int) -> ir.Type:
-    """Return a type, or that of vectors of it where there are lanes."""
+    """Return a scalar type, or its vector type where there are lanes."""
     return ir.VectorType(kind, lanes) if lanes else kind
 
 

@@ -216,7 +216,7 @@ class Naming:
 
 
 def _scaled(width: int, terms: Sequence[str]) -> str:
-    """Return the sum of terms in bytes; each is a number of elements of so many bytes."""
+    """Return the sum of terms in bytes; each term is a number of elements."""
     offset = " + ".join(terms) or "0"
     if width == 1 or not terms:
         return offset
@@ -252,7 +252,7 @@ def stored_name(type_: Attribute) -> str:
 
 
 def numba_type(type_: Attribute) -> str:
-    """Return what Numba calls the type of a number."""
+    """Return Numba's name of the type of a number."""
     if isinstance(type_, VectorType):
         return f"v{type_.get_shape()[0]}xi{element_size_bytes(type_.element_type) * 8}"
     if isinstance(type_, IntegerType):

@@ -63,7 +63,7 @@ class MachineCode:
 
 
 def compile_function(function: Any, arguments: Sequence[Any], result: Any, *, with_lines: bool = False) -> Any:
-    """Return what Numba makes of a plain Python function: its library has LLVM IR, which is loaded nowhere."""
+    """Return Numba's compilation of a plain Python function: its library has LLVM IR, which is loaded nowhere."""
     flags: Any = Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_rewrites = True
     flags.error_model = "numpy"
@@ -125,7 +125,7 @@ def host_machine() -> llvm.TargetMachine:
 def add_entry(compiled: Any, code: MachineCode) -> None:
     """Add the C function `ENTRY`, which calls a compiled function, to the machine code of that.
 
-    Its arguments are words: three addresses, that of the other arguments, and the last argument.
+    Its arguments are words: three addresses, the address of the other arguments, and the last argument.
     """
     module, count = ir.Module("gathernest_entry"), len(compiled.fndesc.argtypes)
     entry = Code(module, ENTRY, POINTERS + 2, "external")

@@ -54,6 +54,6 @@ class Program:
 
     @classmethod
     def from_json(cls, source: str, stored: dict[str, Any]) -> "Program":
-        """Return what `to_json` stored."""
+        """Return the program that `to_json` stored."""
         parameters = tuple(Parameter(**entry) for entry in stored["parameters"])
         return cls(source, parameters, {parse_whole(line): op for line, op in stored["line_ops"].items()})

@@ -344,7 +344,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "addi": lambda v: (f"The sums of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.add),
     "subi": lambda v: (f"The differences of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.sub),
     "muli": lambda v: (f"The products of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.mul),
-    "shrsi": lambda v: (f"The lanes of one {v.name} shifted right by those of another.", v(v, v), ir.IRBuilder.ashr),
+    "shrsi": lambda v: (f"The lanes of a {v.name}, shifted right by another's.", v(v, v), ir.IRBuilder.ashr),
     "minsi": lambda v: _chosen(v, "<", "smaller"),
     "maxsi": lambda v: _chosen(v, ">", "larger"),
     "minui": lambda v: _chosen(v, "<", "smaller", unsigned=True),

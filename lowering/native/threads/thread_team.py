@@ -88,7 +88,7 @@ class Team:
             self._words[place : place + len(said)] = said
 
     def of(self, members: int) -> int:
-        """Return the address of the subteam of so many members, the caller included, or of all that there may be.
+        """Return the address of the subteam of `members` members at most, the caller included.
 
         It is the last argument of a kernel, for `share`. Where the team runs a parallel loop, another one is run by its
         caller alone. Threads that the system does not let start are left out from then on.
@@ -117,7 +117,7 @@ class Team:
             self._words[At.SIZE] = self.size
 
     def _subteam(self, members: int) -> int:
-        """Return the place of the words of a subteam, behind those of the members."""
+        """Return the place of the words of a subteam, behind the words of the members."""
         return At.MEMBERS + Member.WORDS * self._limit + Subteam.WORDS * (members - 1)
 
     def _start(self, number: int) -> bool:

@@ -25,11 +25,11 @@ class _Shared(Code):
         return self.load_atomic(self.place(base, word), "seq_cst", WORD_BYTES)
 
     def count(self, base: Word, word: int, change: int) -> Word:
-        """Add to a word that another thread may be changing, and return what it was."""
+        """Add to a word that another thread may be changing, and return its old value."""
         return self.atomic_rmw("add", self.place(base, word), I64(change), "seq_cst")
 
     def exchange(self, base: Word, word: int, value: int) -> Word:
-        """Replace a word that another thread may be changing, and return what it was."""
+        """Replace a word that another thread may be changing, and return its old value."""
         return self.atomic_rmw("xchg", self.place(base, word), I64(value), "seq_cst")
 
     def put(self, base: Word, word: int, value: Word) -> None:

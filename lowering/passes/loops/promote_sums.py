@@ -155,7 +155,7 @@ def _place(op: Load | Store) -> tuple[SSAValue | int, ...]:
 
 
 def _sums_of(block: Block, loop: scf.ForOp) -> list[_Sum]:
-    """Return what a block adds to memory: a load, arithmetic and a store of one place that the loop leaves."""
+    """Return the addition of a block to memory: load, arithmetic and store of one place that the loop leaves."""
     found: list[_Sum] = []
     for store in block.ops:
         if not isinstance(store, Store):

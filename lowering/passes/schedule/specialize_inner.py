@@ -115,7 +115,7 @@ def _row_dimension(function: func.FuncOp, by: str) -> str:
 
 
 def _elements(function: func.FuncOp, row_bytes: int, by: str) -> int:
-    """Return how many elements of data a row has; those of indices may have another width."""
+    """Return the number of elements of data in a row; elements of indices may have another width."""
     data = function.body.block.args[0].type if function.body.block.args else None
     if not isinstance(data, MemRefType):
         raise ScheduleError(f"{by}: expected a nest over memrefs; run lower-to-nest first")

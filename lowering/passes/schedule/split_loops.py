@@ -27,7 +27,7 @@ LARGEST_TILE = 2**31
 class TileLoops(ModulePass, steps.TileLoops):
     """Split loops into tiles: `x` becomes `x_o` around `x_i`.
 
-    A tile is the unit of work of a thread, and its working set is that of the caches. The last tile ends early
+    A tile is the unit of work of a thread, and its working set fits the caches. The last tile ends early
     (`tail=guard`: its end is the smaller of two, unless the size is known to divide), or the size must be proved to
     divide (`tail=perfect`).
 
