@@ -14,8 +14,8 @@ from . import bench, play
 from .commands import bisect, build, cache, demo, report, run, show, step, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
+from .console.stages import with_all
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
-from .console.watch import with_all
 from .machine import calibrate, doctor
 
 COMMANDS = {

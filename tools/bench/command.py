@@ -12,8 +12,7 @@ from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
-from ..console.output_paths import check_file
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
 from ..tracking.paired import compare
 from ..tracking.static_report import command as static_report
 from .machines import as_text, read_run, storing_path, with_families

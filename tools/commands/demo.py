@@ -22,7 +22,7 @@ from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...lowering.registry import SCHEDULED_NEST
-from ..console.stage_text import draw
+from ..console.stages import draw
 from ..console.terminal import DONE, FAILED, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:

@@ -9,10 +9,8 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
-from ..console.output_paths import check_folder
-from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, seed
-from ..console.watch import add_arguments as add_watch_arguments
-from ..console.watch import add_timing, run_watched
+from ..console.stages import add_watch_options, run_watched
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_folder, integer, make_console, seed
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -41,8 +39,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--random", type=seed, metavar="SEED", help="fills arrays of which only the sizes are given")
     parser.add_argument("--engine", help="interpreter (the default), numba or upstream")
     parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
-    add_watch_arguments(parser)
-    add_timing(parser)
+    add_watch_options(parser)
     parser.add_argument("--dump-dir", metavar="DIR", help="write every stage to a file there, which runs again")
 
 

@@ -17,18 +17,9 @@ from ...interop.models.model import Model, Plan, has_same_bytes, load
 from ...ir.element_types import element_type_name, first_difference
 from ...ir.errors import ModelError
 from ...kernels.host.cpu import cpu_model, usable_cores
-from ..console.model_inputs import (
-    ASSUMED_SIZE,
-    Arrays,
-    add_external_data_option,
-    describe_problem,
-    named_files,
-    random_inputs,
-    read_inputs,
-)
-from ..console.output_paths import check_folder
-from ..console.size_options import add_size_option, parse_sizes
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, seed
+from ..console.model_inputs import Arrays, describe_problem, named_files, random_inputs, read_inputs
+from ..console.problem_options import ASSUMED_SIZE, add_external_data_option, add_size_option, parse_sizes
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_folder, make_console, positive, seed
 
 # How often `--compare` calls each way, and the longest time of a trial in seconds.
 ROUNDS, MAX_TRIAL_S = 9, 30.0

@@ -15,8 +15,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...console.output_paths import check_file
-from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ...console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
     from .benchmarks import Benchmark

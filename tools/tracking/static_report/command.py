@@ -14,9 +14,8 @@ from ....ir.numbers import parse_json
 from ....kernels.host.checkout import RevisionError
 from ....kernels.host.dependencies import require_compiler
 from ....lowering.schedule.machine_model import BUILT_IN
-from ...console.knob_options import check_machine
-from ...console.output_paths import check_file
-from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
+from ...console.problem_options import check_machine
+from ...console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress
 from .kernel_facts import Conditions
 from .revisions import COMMITTED, report_at
 

@@ -1,43 +1,42 @@
-"""xDSL's optimizer driver with our dialects, passes and targets, and errors that name their place in the input."""
+"""The command `gathernest-opt`: xDSL's driver with our dialects, passes and targets; errors have their place."""
 
 import argparse
 import re
 import sys
 import textwrap
-import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO
 
+from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 from xdsl.targets.mlir import MLIRTarget
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError, ShrinkException
+from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from ... import __version__
-from ...ir.errors import SOURCE_HINT, GathernestError, ScheduleError
-from ...ir.modules.context import make_context, print_generic
-from ...ir.modules.exec_comment import header_lines
-from ...ir.modules.plugins import plugins
-from ...ir.modules.read_module import InputError, read_module
-from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
-from ...lowering.registry import PASSES, PIPELINES, own_passes, summary
-from ...lowering.stage_files import edited_stages, write_stages
-from ..console.completion import add_completion
-from ..console.output_paths import check_file, check_folder
-from ..console.stage_text import SEPARATOR, join_stages
-from ..console.terminal import DONE, FAILED, Parser, UsageError
-from ..console.time_table import time_table
-from ..console.watch import Watch, add_arguments, with_all
-from .diagnostics import mismatches
-from .targets import NumbaTarget, UpstreamTarget
+from .. import __version__
+from ..ir.errors import SOURCE_HINT, GathernestError, ScheduleError
+from ..ir.modules.context import make_context, print_generic
+from ..ir.modules.exec_comment import header_lines
+from ..ir.modules.plugins import plugins
+from ..ir.modules.read_module import InputError, read_module
+from ..kernels.host.dependencies import require
+from ..lowering.numba.emitter import emit
+from ..lowering.pipeline import Stage, parse_passes, read_edits, record_stages
+from ..lowering.registry import PASSES, PIPELINES, own_passes, summary
+from ..lowering.stage_files import edited_stages, write_stages
+from ..lowering.upstream.machine_code import strict_module
+from .console.completion import add_completion
+from .console.stages import SEPARATOR, add_watch_options, join_stages, run_watched, watched_passes, with_all
+from .console.terminal import DONE, FAILED, Parser, UsageError, check_file, check_folder, run_tool
 
 PROGRAM = "gathernest-opt"
-PROOF_NEEDS = "needs the extra prove"
 EXAMPLES = """examples:
   gathernest-opt gather.mlir -p default
   gathernest-opt gather.mlir -p "nest,tile-loops{loops=indices sizes=64}" --print-between-passes
@@ -65,6 +64,26 @@ FILES = (
 )
 
 
+@dataclass(frozen=True)
+class NumbaTarget(Target):
+    """The Python source that Numba compiles."""
+
+    name = "numba"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(emit(module).source)
+
+
+@dataclass(frozen=True)
+class UpstreamTarget(Target):
+    """The module without our attributes, which a plain `mlir-opt` takes."""
+
+    name = "upstream"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(f"{strict_module(module)!s}\n")
+
+
 class OptMain(xDSLOptMain):
     """The driver. Pieces of the input are transformed one by one; an error ends its piece, not the others."""
 
@@ -73,7 +92,8 @@ class OptMain(xDSLOptMain):
     def __init__(self, words: Sequence[str]):
         self.words, self.status = with_all(words), DONE
         super().__init__("Run passes over MLIR text.", self.words)
-        self.watch = Watch.of(self.args, self.pipeline.passes)
+        self.args.timing = self.args.timing or self.args.time_passes
+        watched_passes(self.args, self.pipeline.passes)
 
     def register_all_dialects(self) -> None:
         self.ctx = make_context()
@@ -105,10 +125,11 @@ class OptMain(xDSLOptMain):
         arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
         arg_parser.add_argument("--list-passes", action="store_true", help="list the passes and the named pipelines")
         arg_parser.add_argument("--traceback", action="store_true", help="show the traceback of every error")
-        arg_parser.add_argument("--prove", action="store_true", help=f"prove each pass for all sizes; {PROOF_NEEDS}")
-        arg_parser.add_argument("--timing", action="store_true", help="print how long each pass took, in a table")
+        arg_parser.add_argument(
+            "--prove", action="store_true", help="prove each pass for all sizes; needs the extra prove"
+        )
         next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
-        add_arguments(arg_parser)
+        add_watch_options(arg_parser)
         add_completion(arg_parser)
         for name, metavar, said in FILES:
             arg_parser.add_argument(name, metavar=metavar, help=said)
@@ -131,16 +152,15 @@ class OptMain(xDSLOptMain):
     def run(self) -> None:
         """Transform every piece of the input, print the results, and set `status`."""
         if self.args.list_passes:
-            return print_passes()
+            return _print_passes()
         if self.args.split_input_file and (self.args.dump_dir, self.args.override_dir) != (None, None):
             raise UsageError("--dump-dir and --override-dir are for one module; leave out --split-input-file")
         self._check_outputs()
         text = self._read()
         outputs: list[str] = []
-        for piece in split(text) if self.args.split_input_file else [text]:
+        for piece in _split(text) if self.args.split_input_file else [text]:
             stages: list[Stage] = []
             result = error = None
-            start = time.perf_counter()
             try:
                 result = self._transform(piece, stages)
             except InputError as raised:
@@ -149,8 +169,6 @@ class OptMain(xDSLOptMain):
                 outputs.append(join_stages(stages))
             if result is not None and not (self.args.print_between_passes and self.args.target == "mlir"):
                 outputs.append(result)
-            if self.args.time_passes or self.args.timing:
-                sys.stderr.write(time_table(stages, time.perf_counter() - start))
             if self.args.dump_dir is not None:
                 write_stages(Path(self.args.dump_dir), stages, header_lines(text))
             self._complain(piece, error)
@@ -184,24 +202,17 @@ class OptMain(xDSLOptMain):
         module = self.available_frontends["mlir"](BytesIO(text.encode()))
         if self.args.prove:
             return self._prove(module)
-        passes, where = self.pipeline.passes, ""
+        passes = self.pipeline.passes
         printed = print_generic if self.args.print_op_generic else str
         edits = self._edits()
         try:
-            for stage in record_stages(
-                *(module, passes, self.ctx),
-                first="input",
-                printed=printed,
-                verify=not self.args.disable_verify,
-                edits=edits,
-            ):
-                stages.append(stage)
-                self.watch.see(stages, passes)
-                where = f"pass {passes[len(stages) - 1].name}" if len(stages) <= len(passes) else where
-            where = f"-t {self.args.target}"
+            verify = not self.args.disable_verify
+            made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
+            run_watched(made, module, passes, self.args, stages, printed=printed)
             return f"{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
-            self.watch.see_failure(stages, passes, printed(module))
+            where = "" if not stages else f"-t {self.args.target}"
+            where = f"pass {passes[len(stages) - 1].name}" if 0 < len(stages) <= len(passes) else where
             message = str(error).removeprefix(where.removeprefix("pass ")).removeprefix(":").strip()
             message = message.replace(SOURCE_HINT, self._reproducer(error))
             raise InputError(message, self.get_input_name(), where=f"{where}: ") from error
@@ -216,16 +227,28 @@ class OptMain(xDSLOptMain):
         return path
 
     def _prove(self, module: ModuleOp) -> str:
-        """Return what is known of each pass, instead of the module; a refuted pass makes `status` a failure."""
-        from .prove import proof_lines
+        """Return a line for each pass, instead of the module; a refuted pass makes `status` a failure.
 
+        Below the first refuted pass is the command that runs the module behind it on the counterexample.
+        """
+        require("islpy", "z3-solver")
+        from ..lowering.proof.prover import Status, prove_passes
+
+        file, lines, is_refuted = self.args.reproducer, list[str](), False
         try:
-            path = None if self.args.reproducer is None else Path(self.args.reproducer)
-            lines, is_refuted = proof_lines(module, self.pipeline.passes, self.ctx, path)
+            for verdict in prove_passes(module, self.pipeline.passes, self.ctx):
+                lines.append(str(verdict))
+                if verdict.status is not Status.REFUTED:
+                    continue
+                if not is_refuted and verdict.example is not None and verdict.example.command("FILE"):
+                    if file is not None:
+                        Path(file).write_text(f"{module!s}\n", encoding="utf-8")
+                    which = " with the module that --reproducer FILE writes" if file is None else ""
+                    lines.append(f"  run it{which}: {verdict.example.command(file or 'FILE')}")
+                is_refuted, self.status = True, FAILED
         except (GathernestError, ValueError) as error:
             raise InputError(str(error), self.get_input_name(), where="--prove: ") from error
-        self.status = FAILED if is_refuted else self.status
-        return lines
+        return "\n".join([*lines, ""])
 
     def _edits(self) -> dict[int, ModuleOp]:
         """Return the stages that the folder of edited ones replaces; raises InputError."""
@@ -244,7 +267,7 @@ class OptMain(xDSLOptMain):
         cause = None if error is None else error.__cause__
         complaints = [] if error is None else [str(error)]
         if self.args.verify_diagnostics:
-            complaints = mismatches(text, error, self.get_input_name())
+            complaints = _mismatches(text, error, self.get_input_name())
         elif self.args.parsing_diagnostics and isinstance(cause, ParseError):
             return print(error)
         if complaints and cause is not None and self.args.traceback:
@@ -264,7 +287,7 @@ class OptMain(xDSLOptMain):
         )
 
 
-def split(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Return the pieces between separators that hold anything, each on the lines that it has in the file."""
     pieces: list[str] = []
     line = 0
@@ -275,7 +298,7 @@ def split(text: str) -> list[str]:
     return pieces or [text]
 
 
-def print_passes() -> None:
+def _print_passes() -> None:
     """Print our passes with what they do, the named pipelines, and the passes of xDSL and of other packages."""
     print("Passes of gathernest (docs/passes.md has their options):")
     for name in PASSES:
@@ -302,3 +325,69 @@ def _said_of(name: str) -> str:
         return summary(name)
     except ScheduleError as error:
         return f"cannot be used: {error}"
+
+
+# A comment that says which error its input must give.
+_EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*?)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """A comment `// expected-error {{text}}` on a 1-based line, and the line that must have the error; None for any."""
+
+    line: int | None
+    text: str
+    written_on: int
+
+    def describes(self, error: InputError) -> bool:
+        """Return whether an error is this one; an error without a place only has to have the text."""
+        return self.text in error.message and (self.line is None or error.line is None or self.line == error.line)
+
+
+def _expected_errors(text: str) -> list[_Expected]:
+    """Return the errors that the comments of an input expect."""
+    found: list[_Expected] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        for match in _EXPECTED.finditer(line):
+            offset = {None: 0, "above": -1, "below": 1}.get(match["place"])
+            if offset is None and match["place"] != "unknown":
+                offset = int(match["place"])
+            found.append(_Expected(None if offset is None else number + offset, match["text"], number))
+    return found
+
+
+def _mismatches(text: str, error: InputError | None, file: str) -> list[str]:
+    """Return the differences between the expected errors of an input and its actual one."""
+    expected = _expected_errors(text)
+    matched = next((entry for entry in expected if error is not None and entry.describes(error)), None)
+    complaints = [
+        f"{file}:{entry.written_on}: expected the error {entry.text!r}, which did not occur"
+        + ("" if matched is None else "; one error ends a piece, so put // ----- between and use --split-input-file")
+        for entry in expected
+        if entry is not matched
+    ]
+    if error is not None and matched is None:
+        complaints.append(f"an error came that is not expected: {error}")
+    return complaints
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return run_tool(PROGRAM, lambda: _run(words), shows_traceback="--traceback" in words)
+
+
+def _run(words: list[str]) -> int:
+    try:
+        driver = OptMain(words)
+    except ArgSpecParseError as error:  # derives from BaseException
+        raise UsageError(f"--target does not parse: {str(error).splitlines()[-1].strip()}") from None
+    try:
+        driver.run()
+    except ShrinkException:
+        return DONE
+    return FAILED if driver.args.shrink else driver.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
