@@ -17,12 +17,10 @@ from functools import partial
 
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.knobs import knobs
-from .cases.case import Case, describe
-from .cases.suite import SUITE
+from .cases import SUITE, Case, describe
 from .measure import OURS, SETTLE_S, Measured, fastest_way, geometric_mean, in_turn, prepared
-from .peers.gathernest_peer import Gathernest
-from .peers.peer import Call, Peer
-from .table import markdown_table, ratio_text, time_text
+from .peers import Call, Gathernest, Peer
+from .report import markdown_table, ratio_text, time_text
 
 NAMES = (
     "rows-256B-small-table",

@@ -27,11 +27,10 @@ from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.shape import NestShape
-from .cases.case import Case, Inputs, expected
-from .cases.suite import BY_NAME
+from .cases import BY_NAME, Case, Inputs, expected
 from .measure import geometric_mean
-from .peers.gathernest_peer import compile_case
-from .table import markdown_table, ratio_text, time_text
+from .peers import compile_case
+from .report import markdown_table, ratio_text, time_text
 
 # A candidate that takes so many times as long as the best in the first rounds is not timed again.
 FAR_SLOWER = 1.25

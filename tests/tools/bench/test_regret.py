@@ -8,7 +8,7 @@ import pytest
 
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.tools.bench import regret
-from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.cases import Case
 from gathernest.tools.bench.regret import (
     Candidate,
     Measured,

@@ -9,9 +9,18 @@ import gathernest as gn
 from gathernest.asv_bench.benchmarks.cases import BY_NAME, bind
 from gathernest.ir import reference
 from gathernest.ir.semantics import Bounds
-from gathernest.tools.bench.cases.case import Case, describe, expected, gather_of, larger_than
-from gathernest.tools.bench.cases.suite import APART, FAMILIES, SUITE, chosen
-from gathernest.tools.bench.peers.gathernest_peer import Gathernest
+from gathernest.tools.bench.cases import (
+    APART,
+    FAMILIES,
+    SUITE,
+    Case,
+    chosen,
+    describe,
+    expected,
+    gather_of,
+    larger_than,
+)
+from gathernest.tools.bench.peers import Gathernest
 from gathernest.tools.console.terminal import UsageError
 
 SMALL = 9
