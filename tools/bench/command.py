@@ -13,8 +13,7 @@ from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
-from ..tracking.paired import compare
-from ..tracking.static_report import command as static_report
+from ..tracking import compare, static_report
 
 if TYPE_CHECKING:
     from .cases import Case

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....kernels.host.cpu import package_version
+from ...kernels.host.cpu import package_version
 from .benchmarks import BENCHMARKS
-from .sampling import ERROR, LOOKS, MARGIN, START_MARGIN, TOLERANCE, Series
+from .sampling import ERROR, LOOKS, MARGIN, PROBABLE_RATIO, START_MARGIN, TOLERANCE, Series
 from .sides import Side
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from .exact import ExactDifference
-    from .why import Why
+    from .causes import ExactDifference, Why
 
-ORDER = ("slower", "faster", "cannot tell", "same")
+ORDER = ("slower", "probably slower", "faster", "probably faster", "cannot tell", "same")
 VERSIONS = ("numpy", "numba", "llvmlite", "xdsl")
 
 
@@ -50,7 +49,7 @@ class Comparison:
     def of(self, verdict: str) -> list[Series]:
         """Return the series of a verdict, the largest change first."""
         found = [one for one in self.series if one.verdict == verdict]
-        return sorted(found, key=lambda one: one.ratio, reverse=verdict == "slower")
+        return sorted(found, key=lambda one: one.ratio, reverse=verdict.endswith("slower"))
 
     @property
     def exact_lines(self) -> dict[str, tuple[str, ...]]:
@@ -75,9 +74,11 @@ class Comparison:
         if not self.series:
             return ""
         return (
-            f"{self.restarts} restarts. Equal revisions raise any alarm in at most {ERROR:.0%} of comparisons: the "
-            f"intervals of all {len(self.series)} benchmarks and {len(LOOKS)} looks hold together. Slower, faster: by "
-            f"more than {TOLERANCE:.0%}; same: within {MARGIN:.0%}, of a start within {START_MARGIN:.0%}."
+            f"{self.restarts} restart{'s'[: self.restarts != 1]}. Equal revisions raise any alarm in at most "
+            f"{ERROR:.0%} of comparisons: the intervals of all {len(self.series)} benchmarks and {len(LOOKS)} looks "
+            f"hold together. "
+            f"Slower, faster: by more than {TOLERANCE:.0%}; same: within {MARGIN:.0%}, of a start within "
+            f"{START_MARGIN:.0%}; probably: too few restarts to be sure, by more than {PROBABLE_RATIO - 1:.0%} in each."
         )
 
 
@@ -93,16 +94,18 @@ def _called(side: Side) -> str:
 
 
 def as_table(comparison: Comparison) -> "Table":
-    """Return the table for a terminal, changes first."""
+    """Return the table for a terminal of 80 columns, changes first; the ratio is head's time divided by base's."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("benchmark", "family", "base", "head / base", "interval", "verdict", ""):
-        table.add_column(heading, justify="right" if heading in ("base", "head / base") else "left", no_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("benchmark", "base", "ratio", "interval", "verdict", "code"):
+        table.add_column(heading, justify="right" if heading in ("base", "ratio") else "left", no_wrap=True)
     styles = {"slower": "bold red", "faster": "green", "cannot tell": "yellow", "same": None}
     for verdict in ORDER:
         for one in comparison.of(verdict):
-            table.add_row(*_cells(one), verdict, comparison.code(one.name), style=styles[verdict])
+            name, _, *cells = _cells(one)
+            code = comparison.code(one.name).removeprefix("the ").removesuffix(" code")
+            table.add_row(name, *cells, verdict, code, style=styles[verdict.removeprefix("probably ")])
     return table
 
 
@@ -146,7 +149,7 @@ def _facts(one: Series, comparison: Comparison) -> dict[str, Any]:
 def as_markdown(comparison: Comparison) -> str:
     """Return a comment for a pull request: changes in a table, the rest folded."""
     lines = [f"### {comparison.headline}", ""]
-    changes = [one for verdict in ORDER[:3] for one in comparison.of(verdict)]
+    changes = [one for verdict in ORDER[:-1] for one in comparison.of(verdict)]
     if changes:
         lines += [*_markdown_table(changes, comparison), ""]
     for name, why in comparison.why.items():
@@ -173,7 +176,7 @@ def _threads(number: int) -> str:
 def _markdown_table(series: Sequence[Series], comparison: Comparison) -> list[str]:
     lines = ["| benchmark | family | base | head / base | interval | verdict | |", "|---|---|--:|--:|---|---|---|"]
     for one in series:
-        verdict = f"**{one.verdict}**" if one.verdict == "slower" else one.verdict
+        verdict = f"**{one.verdict}**" if one.verdict.endswith("slower") else one.verdict
         lines.append(f"| {' | '.join((*_cells(one), verdict, comparison.code(one.name)))} |")
     return lines
 

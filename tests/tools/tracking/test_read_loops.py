@@ -3,7 +3,7 @@
 import pytest
 
 from gathernest.lowering.provenance.assembly import read_assembly
-from gathernest.tools.tracking.static_report.read_loops import read_loops
+from gathernest.tools.tracking.kernel_facts import read_loops
 
 FILE = "<gathernest kernel>"
 SOURCE = """\

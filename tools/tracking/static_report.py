@@ -5,31 +5,179 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....ir.errors import GathernestError, did_you_mean
-from ....ir.numbers import parse_json
-from ....kernels.host.checkout import RevisionError
-from ....kernels.host.dependencies import require_compiler
-from ....lowering.schedule.machine_model import BUILT_IN
-from ...console.problem_options import check_machine
-from ...console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress
-from .kernel_facts import Conditions
-from .revisions import COMMITTED, report_at
+import numpy as np
+
+from ...asv_bench.benchmarks.cases import Case
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import GathernestError, did_you_mean
+from ...ir.loop_name import LoopName
+from ...ir.numbers import parse_json
+from ...kernels.drawings.machine_analysis import MachineAnalysisError, machine_analysis
+from ...kernels.host.checkout import RevisionError, commit_of, git
+from ...kernels.host.dependencies import require_compiler
+from ...kernels.host.knobs import knobs
+from ...kernels.problems.named_problem import problem_of
+from ...kernels.roofline.lower_bound import fewest_bytes
+from ...lowering.provenance.assembly import kind_of
+from ...lowering.provenance.trace import Line, MachineLoop
+from ...lowering.schedule.machine_model import BUILT_IN
+from ..console.problem_options import check_machine
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress
+from .collect import MACHINE, TARGET, THREADS
+from .kernel_facts import Conditions, LoopFacts, StaticReport, read_report
 
 if TYPE_CHECKING:
-    from ....asv_bench.benchmarks.cases import Case
-    from .compare import Change
-    from .report import StaticReport
+    from rich.console import Console
 
-# The machine of the committed report: what most x86-64 CPUs can run, and enough threads to share the work.
-TARGET, MACHINE, THREADS = "x86-64-v3", "avx2", 4
+    from .differences import Change
+
+COMMITTED = "asv_bench/static.json"
+
+
+def report_at(revision: str) -> "StaticReport | None":
+    """Return the report that a commit, branch or tag of the checkout has; None where it has none.
+
+    Raises:
+        RevisionError: there is no git, no checkout, or no such revision.
+        StaticFileError: the report is none that can be read.
+    """
+    commit = commit_of(revision)
+    try:
+        text = git("show", f"{commit}:{COMMITTED}", otherwise="")
+    except RevisionError:
+        return None
+    return read_report(text, f"{COMMITTED} of {revision}")
+
+
+def bytes_of(case: Case) -> dict[str, int]:
+    """Return the bytes of one call by stream, to four digits: the lines are expected ones, by exp and log."""
+    data, indices = (
+        ArraySpec(shape, np.dtype(dtype))
+        for shape, dtype in ((case.data, case.dtype), (case.indices, case.index_dtype))
+    )
+    problem = problem_of(case.operator, data, indices, case.axis, batch_dims=case.batch_dims)
+    with knobs.scope(machine="avx2", tuning="off", override_dir=None):  # none of them plays a part
+        streams = fewest_bytes(problem).streams
+    return {name: int(float(f"{count:.4g}")) for name, count in streams}
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles of a loop, if every load hits the first cache and every branch is predicted.
+
+    Attributes:
+        an_element: of a stored element; None where the loop stores none, or calls functions.
+        tool: the command that says so.
+    """
+
+    an_element: float | None
+    tool: str
+
+
+def cycles_of(
+    loops: Iterable[tuple[LoopFacts, int]], target: str | None, advance: Callable[[int], object]
+) -> dict[tuple[str, ...], Cycles | None]:
+    """Return the cycles of innermost loops by their code, of equal ones once; None of one that it cannot analyse.
+
+    Args:
+        loops: each with the bytes of an element that it stores.
+        target: LLVM's name of the CPU.
+        advance: called with 1 after each loop.
+
+    Returns:
+        Nothing where no llvm-mca is installed, or none that knows the CPU.
+    """
+    found: dict[tuple[str, ...], Cycles | None] = {}
+    for loop, element_bytes in loops:
+        if loop.code and loop.code not in found:
+            try:
+                found[loop.code] = _cycles(loop.code, element_bytes, target)
+            except MachineAnalysisError:
+                found[loop.code] = None
+        advance(1)
+    return found if any(found.values()) else {}
+
+
+def _cycles(code: tuple[str, ...], element_bytes: int, target: str | None) -> Cycles | None:
+    lines = [Line(text, (), "" if text.endswith(":") else kind_of(*text.partition(" ")[::2])) for text in code]
+    loop = MachineLoop(tuple(range(len(lines))), 1, True)
+    analysis = machine_analysis(lines, loop, element_bytes=element_bytes, cpu=target)
+    return None if analysis is None else Cycles(analysis.cycles_per_element, analysis.tool)
+
+
+# Of the counts of `kernel_facts.COUNTS`, in a table that fits 80 columns.
+_HEADINGS = ("vec", "ins", "ld", "st", "nt", "pref", "spill", "call", "jmp")
+_CYCLES = "cycles"
+_NAME_WIDTH, _BYTES_WIDTH = 26, 7
+_LEGEND = (
+    "vec: bytes of a vector; ins: instructions; ld, st: loads, stores; nt: non-temporal stores; pref: prefetches; "
+    "bytes: the fewest of a call; cycles: of an element"
+)
+
+
+def print_report(console: "Console", report: StaticReport, cycles: Mapping[tuple[str, ...], Cycles | None]) -> None:
+    """Print every kernel of a report.
+
+    Args:
+        console: where.
+        report: what.
+        cycles: those of loops by their code; a loop that is not in it has none.
+    """
+    for kernel, cases in report.grouped():
+        console.print(f"{cases[0]}  [{kernel.source} → {kernel.assembly}]", style="bold")
+        if len(cases) > 1:
+            console.print(f"  also {', '.join(cases[1:])}")
+        console.print(f"  {kernel.schedule.replace('},', '}, ') or 'no schedule'}", style="dim")
+        hot = [loop for loop in kernel.loops if loop.is_hot]
+        table = _table(hot, report.bytes[cases[0]], cycles)
+        console.print(table, soft_wrap=False, crop=False)
+        console.print()
+
+
+def _table(
+    loops: Sequence[LoopFacts], streams: Mapping[str, int], cycles: Mapping[tuple[str, ...], Cycles | None]
+) -> object:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    headings = {name: len(name) for name in _HEADINGS} | {"bytes": _BYTES_WIDTH}
+    headings |= {_CYCLES: len(_CYCLES)} if cycles else {}
+    table.add_column("  loop", min_width=_NAME_WIDTH)
+    for heading, width in headings.items():
+        table.add_column(heading, justify="right", min_width=width)
+    for loop in loops:
+        counts = [Text(str(count) if count else "·") for count in loop.counts.values()]
+        row = [Text(f"  {loop.name}"), *counts, Text(_bytes(loop.name, streams))]
+        if cycles:
+            found = cycles.get(loop.code)
+            row.append(Text("–" if found is None or found.an_element is None else f"{found.an_element:.2f}"))
+        table.add_row(*row)
+    return table
+
+
+def _bytes(name: str, streams: Mapping[str, int]) -> str:
+    """Return the bytes that the nest of a loop moves in a call, such as "25.6 MB"."""
+    nest = LoopName(name.partition(" ")[2]).nest
+    moved = {"check": ("indices",), "clear": ("output",), "scale": ("output",), "copy": ("output",)}.get(
+        nest, tuple(streams)
+    )
+    number = float(sum(streams[stream] for stream in moved if stream in streams))
+    for unit in ("B", "kB", "MB"):
+        if number < 999.5:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} GB"
+
+
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 # CPUs of LLVM that a wrong name is compared with; it knows many more.
 _CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
-# Options of `gathernest bench` that measure something.
 
 
 def add_arguments(parser: Parser) -> None:
@@ -78,8 +226,7 @@ def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
 
 
 def _compare(before: "StaticReport | None", after: "StaticReport", options: argparse.Namespace) -> int:
-    from .compare import differences
-    from .explain import explained
+    from .differences import differences, explained
 
     whole = not (options.case or options.family)
     changes = [] if before is None else differences(before, after, whole=whole)
@@ -127,9 +274,6 @@ def _write_json(target: str, said: Any) -> None:
 def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str | None) -> None:
     import numpy as np
 
-    from .cycles import cycles_of
-    from .table import print_report
-
     if target is not None:
         _write_json(target, report.text())
     if target == "-":
@@ -144,12 +288,12 @@ def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str |
     tool = next((found.tool for found in cycles.values() if found is not None), None)
     mca = f"cycles by {tool}, which takes every load for a hit in the first cache" if tool else _why_no_cycles()
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    console.print(f"{said}; bytes are the fewest of a call; {mca}; {versions}", style="dim")
+    console.print(f"{_LEGEND}\n{said}; {mca}; {versions}", style="dim")
 
 
 def _why_no_cycles() -> str:
-    from ....ir.errors import DependencyError
-    from ....lowering.programs import find
+    from ...ir.errors import DependencyError
+    from ...lowering.programs import find
 
     try:
         return f"no cycles, as {find('llvm-mca')} analyses none of the loops"
@@ -159,8 +303,7 @@ def _why_no_cycles() -> str:
 
 def _compiled(cases: "Sequence[Case]", conditions: Conditions) -> "tuple[StaticReport, dict[str, str]]":
     from .collect import collect
-    from .report import StaticReport
-    from .traffic import bytes_of
+    from .kernel_facts import StaticReport
 
     with progress("compiling", len(cases)) as advance:
         found = collect(cases, conditions, advance=advance)
@@ -213,8 +356,6 @@ def _check_target(target: str) -> None:
 
 def _read_against(said: str, *, may_miss: bool) -> "StaticReport | None":
     """Return the report that a file or a revision has; None for a file that is to be written and is not there."""
-    from .report import read_report
-
     if Path(said).is_file():
         return read_report(Path(said).read_text(encoding="utf-8", errors="replace"), said)
     if may_miss:

@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
     from .benchmarks import Benchmark
-    from .exact import ExactDifference
+    from .causes import ExactDifference
     from .processes import Session
     from .report import Comparison
     from .sampling import Series
@@ -31,7 +31,6 @@ CANNOT_TELL = 3
 KINDS = ("times", "kernels", "counts")
 PACKAGES = ("numba", "llvmlite", "xdsl", "numpy", "ml_dtypes")
 
-TABLE_WIDTH = 130
 clock = time.monotonic
 # Of the time: what compiling the default benchmarks may take, and what is left for restarts whatever --case names.
 COMPILING_SHARE, LEAST_SHARE = 0.25, 0.3
@@ -140,7 +139,7 @@ def check_options(options: argparse.Namespace) -> None:
 
 
 def _check_version(text: str) -> None:
-    from ....ir.errors import did_you_mean
+    from ...ir.errors import did_you_mean
 
     match = re.fullmatch(r"([A-Za-z0-9_.-]+)==([A-Za-z0-9_.!+-]+)", text)
     if match is None:
@@ -154,8 +153,8 @@ def _check_version(text: str) -> None:
 
 def compare_exactly(sides: "tuple[Side, Side]", what: Sequence[str]) -> "dict[str, ExactDifference]":
     """Return the differences of two sides that need no clock, by their kind."""
-    from ....asv_bench.benchmarks.cases import SUITE
-    from .exact import count_differences, kernel_differences
+    from ...asv_bench.benchmarks.cases import SUITE
+    from .causes import count_differences, kernel_differences
 
     found: dict[str, ExactDifference] = {}
     if "kernels" in what:
@@ -169,12 +168,13 @@ def compare_exactly(sides: "tuple[Side, Side]", what: Sequence[str]) -> "dict[st
 
 @contextmanager
 def wrong_revision_is_misuse() -> Iterator[None]:
-    """Turn a RevisionError into a UsageError: the status 1 is for regressions."""
-    from ....kernels.host.checkout import RevisionError
+    """Turn the error of a revision or its process into a UsageError: the status 1 is for regressions."""
+    from ...kernels.host.checkout import RevisionError
+    from .processes import WorkerError
 
     try:
         yield
-    except RevisionError as error:
+    except (RevisionError, WorkerError) as error:
         raise UsageError(str(error)) from None
 
 
@@ -191,7 +191,7 @@ def compare_sides(
     Raises:
         RevisionError: a side does not run.
     """
-    from .report import Comparison
+    from .report import ORDER, Comparison
     from .sampling import fewest_restarts, sample
 
     if not benchmarks:
@@ -209,14 +209,14 @@ def compare_sides(
             advance(1, said=f"{len(names)} undecided")
             return found
 
-        restarts = sample(series, timed, for_restarts, clock) if series else 0
-    comparison = Comparison(sides, series, session.missing, restarts, options.threads, machine())
-    alarms = [one.name for verdict in ("slower", "faster") for one in comparison.of(verdict)]
-    if kernels := [name for name in alarms if session.benchmarks[name].is_kernel]:
-        from .why import explain_kernels
+        restarts, kept = sample(series, timed, for_restarts, clock, session.costs_s) if series else (0, series)
+    comparison = Comparison(sides, kept, session.missing, restarts, options.threads, machine())
+    alarms = [session.benchmarks[one.name] for verdict in ORDER[:4] for one in comparison.of(verdict)]
+    if alarms:
+        from .causes import explain_alarms
 
-        with progress("explaining", 2 * len(kernels)) as advance:
-            comparison.why.update(explain_kernels(sides, kernels, options.threads, advance))
+        with progress("explaining", 2 * len(alarms)) as advance:
+            comparison.why.update(explain_alarms(sides, alarms, session.arrays, options.threads, advance))
     if options.full_size:
         comparison.notes.append("kernels were timed with arrays of the cases' own sizes")
     if session.late:
@@ -224,7 +224,9 @@ def compare_sides(
             f"{COMPILING_SHARE:.0%} of the --budget is for compiling, too little here for {', '.join(session.late)}; "
             "give more, or name benchmarks by --case"
         )
-    comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), preparing_s, for_restarts)
+    if dropped := [one.name for one in series[len(kept) :]]:
+        comparison.notes.append(f"the --budget has no time for {', '.join(dropped)}; give more, or name them by --case")
+    comparison.notes += _notes(comparison, fewest_restarts(max(len(kept), 1)), preparing_s, for_restarts)
     return comparison
 
 
@@ -257,7 +259,7 @@ def series_of(session: "Session") -> "list[Series]":
 
 def machine() -> str:
     """Return the CPU and its cores, as a few words."""
-    from ....kernels.host.cpu import cpu_model, usable_cores
+    from ...kernels.host.cpu import cpu_model, usable_cores
 
     return f"{cpu_model()}, {usable_cores()} cores"
 
@@ -303,7 +305,6 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
         sys.stdout.write(as_markdown(comparison))
     elif options.json != "-":
         console = make_console()
-        console.width = max(console.width, TABLE_WIDTH)
         if comparison.series:
             console.print(as_table(comparison), soft_wrap=False)
         for name, why in comparison.why.items():
@@ -315,7 +316,11 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
             console.print("\n".join(f"  {line}" for line in lines), markup=False)
         console.print(f"\n{comparison.headline}", style="bold")
         console.print(f"{comparison.meaning} {comparison.machine}.".lstrip(), style="dim")
-    if comparison.of("slower") or any(found.worse for found in comparison.exact.values()):
+    if (
+        comparison.of("slower")
+        or comparison.of("probably slower")
+        or any(found.worse for found in comparison.exact.values())
+    ):
         return FAILED
     is_known = all(found.is_known for found in comparison.exact.values()) and (comparison.series or comparison.exact)
     return DONE if is_known and not comparison.of("cannot tell") else CANNOT_TELL

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from gathernest.tools.tracking.paired.signed_rank import centre, chance_of_missing, interval
+from gathernest.tools.tracking.sampling import centre, chance_of_missing, interval
 
 
 def chance_of_the_largest_averages(count: int, left_out: int) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gathernest.tools.tracking.static_report.report import StaticFileError, read_report
+from gathernest.tools.tracking.kernel_facts import StaticFileError, read_report
 
 
 def test_a_file_holds_the_whole_report(reported, kernel):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ....asv_bench.benchmarks.cases import SUITE, Case
-from ....ir.errors import did_you_mean
-from ...console.terminal import UsageError
+from ...asv_bench.benchmarks.cases import SUITE, Case
+from ...ir.errors import did_you_mean
+from ..console.terminal import UsageError
 
 # What most changes show in first, then a second of some families: a slow machine has no time to compile the last ones.
 # A restart of all takes three seconds of CPU time. first-call takes another.

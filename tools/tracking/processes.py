@@ -1,4 +1,4 @@
-"""Processes of both sides: fresh ones for each restart, of which one runs at a time."""
+"""Processes of `worker.py`: one is asked; or one of each side of a comparison, fresh in each restart, take turns."""
 
 import contextlib
 import dataclasses
@@ -9,19 +9,22 @@ import random
 import select
 import statistics
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ....kernels.host.checkout import RevisionError
+from ...ir.errors import GathernestError
+from ...kernels.host.checkout import RevisionError
 from .benchmarks import Benchmark
 from .sides import Side
 
-CASES = Path(__file__).parents[3] / "asv_bench" / "benchmarks"
+CASES = Path(__file__).parents[2] / "asv_bench" / "benchmarks"
 WORKER = Path(__file__).with_name("worker.py")
 LIMIT_S = 300  # of one answer; the slowest is the first compile of a process
 
@@ -31,7 +34,7 @@ SLOT_NS = 3e5
 CASE_NS = 3e7  # of one benchmark in a restart, both sides together
 FEWEST_TURNS, MOST_TURNS = 4, 60
 FORKS = {"import": 12, "first-call": 1}
-MOST_PADDING = 4096  # bytes of the environment, which moves the stack
+MAX_PADDING = 4096  # bytes of the environment, which moves the stack
 
 
 Said = Callable[[int], None]
@@ -57,6 +60,7 @@ class Session:
         late: those that there was no time to prepare.
         arrays: folder of their arrays.
         threads: that gathernest may use; with one, both processes have the same core.
+        costs_s: seconds that each takes in a restart, by name.
     """
 
     sides: tuple[Side, Side]
@@ -66,6 +70,7 @@ class Session:
     late: Sequence[str]
     arrays: Path
     threads: int
+    costs_s: dict[str, float] = field(default_factory=dict)
 
     def restart(self, names: Sequence[str], number: int) -> dict[str, tuple[float, float]]:
         """Time benchmarks in a fresh process of each side, in turn.
@@ -79,7 +84,7 @@ class Session:
             and base's nanoseconds.
 
         Raises:
-            RevisionError: a process ends.
+            WorkerError: a process ends.
         """
         cores = _cores(self.threads)
         core, seed = cores[number // 4 % len(cores)] if cores else None, random.randrange(2**32)
@@ -87,34 +92,71 @@ class Session:
         found: dict[str, tuple[float, float]] = {}
         with _processes(self.sides[::order], self.threads, core, seed) as processes:
             for name in names:
+                begin = time.monotonic()
                 times = _times(processes, self.benchmarks[name], self.turns[name], self.arrays, number % 2)
+                self.costs_s[name] = time.monotonic() - begin
                 if times is not None:
                     found[name] = _log_ratio(*times[::order]), statistics.median(times[::order][0])
         return found
 
 
-class Process:
-    """A process that runs the worker with a side's package."""
+class WorkerError(GathernestError):
+    """A process of the worker has ended, or is silent."""
 
-    def __init__(self, side: Side, *, threads: int, core: int | None, seed: int, pipes: tuple[int, int] | None = None):
-        self.side = side
-        self.errors = open(side.folder / "stderr", "w+", encoding="utf-8")  # noqa: SIM115  # closed by __exit__
-        environment = side.environment | {
-            "GATHERNEST_NUM_THREADS": str(threads),
-            "PYTHONHASHSEED": str(seed),
-            "GATHERNEST_COMPARE_PADDING": "x" * random.randrange(MOST_PADDING),
-        }
+
+class Process:
+    """A process of `worker.py`, which is asked by one JSON object a line and answers by one.
+
+    Args:
+        python: the interpreter.
+        environment: its environment, whose PYTHONPATH names the gathernest that it imports.
+        folder: its working folder, which gets a file of its errors.
+        name: what messages call it.
+        advice: the way out that messages name when it ends.
+        threads: that gathernest may use; with one, times are CPU times.
+        core: that it runs on; None for all.
+        pipes: the ends of the baton.
+    """
+
+    def __init__(
+        self,
+        python: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        name: str,
+        advice: str,
+        *,
+        threads: int = 1,
+        core: int | None = None,
+        pipes: tuple[int, int] | None = None,
+    ):
+        self.name, self.advice = name, advice
+        self.errors = tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8")  # noqa: SIM115  # see __exit__
         self.process = subprocess.Popen(
-            [side.python, str(WORKER), *map(str, pipes or (-1, -1))],
+            [python, "-P", str(WORKER), *map(str, pipes or (-1, -1))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
             env=environment,
-            cwd=side.folder,
+            cwd=folder,
             pass_fds=pipes or (),
         )
         self.tell({"cases": str(CASES), "threads": threads, "core": core})
+
+    @classmethod
+    def of(
+        cls, side: Side, *, threads: int, core: int | None = None, seed: int = 0, pipes: tuple[int, int] | None = None
+    ) -> "Process":
+        """Return a process with the package of a side; a place of its own for the stack, and for hashed objects."""
+        environment = side.environment | {
+            "GATHERNEST_NUM_THREADS": str(threads),
+            "PYTHONHASHSEED": str(seed),
+            "GATHERNEST_COMPARE_PADDING": "x" * random.randrange(MAX_PADDING),
+        }
+        name = f"the process of {side.name}, {side.revision},"
+        settings = {"threads": threads, "core": core, "pipes": pipes}
+        return cls(side.python, environment, side.folder, name, "name another revision", **settings)
 
     def __enter__(self) -> "Process":
         return self
@@ -135,22 +177,22 @@ class Process:
             self.process.stdin.write(json.dumps(given) + "\n")
             self.process.stdin.flush()
 
-    def heard(self) -> dict[str, Any]:
-        """Return the next answer; raises RevisionError where the process ends, or is silent for minutes."""
+    def heard(self, limit_s: float = LIMIT_S) -> dict[str, Any]:
+        """Return the next answer; raises WorkerError where the process ends, or is silent for that many seconds."""
         assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT_S)
+        ready, _, _ = select.select([self.process.stdout], [], [], limit_s)
         line = self.process.stdout.readline() if ready else ""
         if line:
             return json.loads(line)
         self.errors.seek(0)
         said = (self.errors.read().strip().splitlines() or ["it said nothing"])[-1]
-        why = f"ended: {said}" if ready else f"took more than {LIMIT_S} s"
-        raise RevisionError(f"the process of {self.side.name}, {self.side.revision}, {why}; name another revision")
+        why = f"ended: {said}" if ready else f"took more than {limit_s:g} s"
+        raise WorkerError(f"{self.name} {why}; {self.advice}")
 
-    def asked(self, given: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, given: dict[str, Any], limit_s: float = LIMIT_S) -> dict[str, Any]:
         """Send one object and return the answer."""
         self.tell(given)
-        return self.heard()
+        return self.heard(limit_s)
 
 
 def prepare(
@@ -170,7 +212,8 @@ def prepare(
         is_late: when to leave out all benchmarks but the first that are not yet prepared.
 
     Raises:
-        RevisionError: a process ends, or a side can run nothing.
+        WorkerError: a process ends.
+        RevisionError: a side can run nothing.
     """
     arrays = sides[0].folder.parent / "arrays"
     arrays.mkdir()
@@ -223,12 +266,12 @@ def _prepared(
     """
     answers: dict[str, dict[str, Any]] = {}
     cores = _cores(threads)
-    with Process(side, threads=threads, core=cores[number % len(cores)] if cores else None, seed=0) as process:
+    with Process.of(side, threads=threads, core=cores[number % len(cores)] if cores else None) as process:
         for benchmark in benchmarks:
             if answers and is_late():
                 break
             given = {"fork": benchmark.name, "turns": 2, "starts": True}
-            answers[benchmark.name] = process.asked(given if benchmark.forks else _ready(benchmark, arrays))
+            answers[benchmark.name] = process.ask(given if benchmark.forks else _ready(benchmark, arrays))
             said(1)
     reasons = [answer.get("missing") for answer in answers.values()]
     if all(reasons):
@@ -244,7 +287,7 @@ def _processes(sides: Sequence[Side], threads: int, core: int | None, seed: int)
         processes: list[Process] = []
         try:
             for side, pipes in zip(sides, ((first[0], second[1]), (second[0], first[1])), strict=True):
-                process = Process(side, threads=threads, core=core, seed=seed, pipes=pipes)
+                process = Process.of(side, threads=threads, core=core, seed=seed, pipes=pipes)
                 processes.append(stack.enter_context(process))
         finally:
             for end in (*first, *second):
@@ -256,13 +299,11 @@ def _times(
     processes: Sequence[Process], benchmark: Benchmark, turns: Turns, arrays: Path, starts: int
 ) -> list[list[float]] | None:
     """Return the nanoseconds of each turn of both sides; None where one fails, as a busy machine may make it."""
-    given: dict[str, Any] = {"turns": turns.turns}
+    given: dict[str, Any] = {"turns": turns.turns, "number": turns.number}
     if benchmark.forks:
-        given["fork"] = benchmark.name
-    else:
-        given["number"] = turns.number
-        if any("missing" in process.asked(_ready(benchmark, arrays, turns.number)) for process in processes):
-            return None
+        given = {"fork": benchmark.name, "turns": turns.turns}
+    elif any("missing" in process.ask(_ready(benchmark, arrays, turns.number)) for process in processes):
+        return None
     for number, process in enumerate(processes):
         process.tell({**given, "starts": number == starts})
     answers = [process.heard() for process in processes]
@@ -276,12 +317,16 @@ def _log_ratio(base: Sequence[float], head: Sequence[float]) -> float:
     return statistics.mean(statistics.median(part) for part in (ratios[:half], ratios[half:]) if part)
 
 
-def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any]:
-    given = {"slot_ns": SLOT_NS, "number": number}
+def question(kind: str, benchmark: Benchmark, arrays: Path, **given: Any) -> dict[str, Any]:
+    """Return the question "ready" or "calls" about a benchmark, for the worker."""
     if benchmark.case is None:
-        return {"ready": benchmark.name, **given}
+        return {kind: benchmark.name, **given}
     folder = None if benchmark.is_full else str(arrays / benchmark.name)
-    return {"ready": dataclasses.asdict(benchmark.case), "arrays": folder, **given}
+    return {kind: dataclasses.asdict(benchmark.case), "arrays": folder, **given}
+
+
+def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any]:
+    return question("ready", benchmark, arrays, slot_ns=SLOT_NS, number=number)
 
 
 def _turns(number: int, ns: float) -> Turns:

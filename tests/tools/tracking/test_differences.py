@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gathernest.tools.tracking.static_report.compare import differences
-from gathernest.tools.tracking.static_report.explain import explained
+from gathernest.tools.tracking.differences import differences, explained
 
 
 def changed(reported, before, after, **options):

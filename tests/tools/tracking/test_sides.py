@@ -3,8 +3,8 @@ from importlib.metadata import version
 import pytest
 
 from gathernest.kernels.host.checkout import RevisionError
-from gathernest.tools.tracking.paired import sides as sides_module
-from gathernest.tools.tracking.paired.sides import two_sides
+from gathernest.tools.tracking import sides as sides_module
+from gathernest.tools.tracking.sides import two_sides
 
 
 def test_sides_have_the_files_of_their_revisions(repository):

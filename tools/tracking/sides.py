@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
-from ....kernels.host.checkout import RevisionError, commit_of, extract_tree, git, tree_of_files
-from ....kernels.host.cpu import package_version
+from ...kernels.host.checkout import RevisionError, commit_of, extract_tree, git, tree_of_files
+from ...kernels.host.cpu import package_version
 
 INSTALL_LIMIT_S = 1800
 WORKING_TREE = "the working tree"

@@ -4,9 +4,9 @@ import dataclasses
 from pathlib import Path
 
 from gathernest.asv_bench.benchmarks import cases
-from gathernest.tools.tracking.paired.benchmarks import Benchmark
-from gathernest.tools.tracking.paired.processes import CASES, _ready
-from gathernest.tools.tracking.paired.worker import Baton, Worker
+from gathernest.tools.tracking.benchmarks import Benchmark
+from gathernest.tools.tracking.processes import CASES, _ready
+from gathernest.tools.tracking.worker import Baton, Worker
 
 CASE = next(case for case in cases.SUITE if case.name == "rows-256B-small-table")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gathernest.tools.tracking.paired.exact import by_name, changed_counts
+from gathernest.tools.tracking.causes import changed_counts, counts_by_name
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ def test_nothing_to_compare_with_is_misuse(gathernest):
 
 
 def test_counts_that_changed_are_listed_largest_first():
-    before = by_name({"calls": {"cse": 100, "gone": 1}, "modules": {"import": 4}, "why not": "", "steps": 1000})
-    after = by_name({"calls": {"cse": 150}, "modules": {"import": 2}, "why not": "", "steps": 1004})
+    before = counts_by_name({"calls": {"cse": 100, "gone": 1}, "modules": {"import": 4}, "why not": "", "steps": 1000})
+    after = counts_by_name({"calls": {"cse": 150}, "modules": {"import": 2}, "why not": "", "steps": 1004})
     found = changed_counts(before, after)
     lines = ("2 of 3 counts changed by more than 0.5%", "calls cse: 100 → 150", "modules import: 4 → 2")
     assert (found.lines, found.worse, found.is_known) == (lines, ("calls cse",), True)
 
 
 def test_instructions_may_move_by_sixty():
-    before = by_name({"instructions": {"call gather": 1000, "call gather out": 1000}})
-    after = by_name({"instructions": {"call gather": 1060, "call gather out": 1061}})
+    before = counts_by_name({"instructions": {"call gather": 1000, "call gather out": 1000}})
+    after = counts_by_name({"instructions": {"call gather": 1060, "call gather out": 1061}})
     assert changed_counts(before, after).worse == ("instructions call gather out",)
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
 from gathernest.kernels.host.cpu import PACKAGE
-from gathernest.tools.tracking.static_report import collect, command
-from gathernest.tools.tracking.static_report.kernel_facts import Conditions
-from gathernest.tools.tracking.static_report.report import read_report
+from gathernest.tools.tracking import collect
+from gathernest.tools.tracking import static_report as command
+from gathernest.tools.tracking.kernel_facts import Conditions, read_report
+from gathernest.tools.tracking.processes import WorkerError
 
 CASES = [case for case in SUITE if case.family == "call"]
 STATIC = ("bench", "--static", "--case", "call-*")
@@ -77,9 +78,10 @@ def test_report_is_a_table_of_loops(gathernest, compiled, install):
     lines = ended.out.splitlines()
     assert lines[0].startswith("call-function  [")
     assert lines[1:3] == ["  also call-kernel", "  no schedule"]
-    headings = ("loop", "vector", "instr", "loads", "stores", "nt", "prefetch", "spills", "calls", "branches", "bytes")
+    headings = ("loop", "vec", "ins", "ld", "st", "nt", "pref", "spill", "call", "jmp", "bytes")
     assert tuple(lines[3].split()) == headings
     assert any(line.startswith("  gather inner ") and line.endswith(" 184 B") for line in lines)
+    assert max(len(line) for line in lines if line.startswith("  ")) <= 80
     assert compiled.asked == [Conditions("x86-64-v3", MACHINE)]
 
 
@@ -260,7 +262,7 @@ def test_revision_is_asked_by_its_public_functions(tmp_path):
 
 def test_process_that_ends_early_is_told(tmp_path):
     (tmp_path / "gathernest.py").write_text("raise RuntimeError('broken')")
-    with pytest.raises(collect.StaticReportError) as raised:
+    with pytest.raises(WorkerError) as raised:
         collect.collect(CASES, Conditions(None, None), environment=os.environ | {"PYTHONPATH": str(tmp_path)})
     assert str(raised.value) == "the kernels cannot be compiled: RuntimeError: broken; see gathernest doctor"
 

@@ -4,38 +4,29 @@ The same cases give the same facts on every machine: the CPU is named to LLVM, t
 comes from tuning, nothing from a cache, and no setting from the environment or a folder's `.numba_config.yaml`.
 """
 
-import contextlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ....asv_bench.benchmarks.cases import Case
-from ....ir.errors import GathernestError
-from ....lowering.provenance.assembly import normal_form, read_assembly
-from .kernel_facts import Collected, Conditions, KernelFacts
-from .probe import digest
-from .read_loops import read_loops
+from ...asv_bench.benchmarks.cases import Case
+from ...lowering.provenance.assembly import normal_form, read_assembly
+from .kernel_facts import Collected, Conditions, KernelFacts, read_loops
+from .processes import Process, WorkerError
+from .worker import digest
 
-# Seconds for all cases of one process; they take some twenty.
-LIMIT_S = 600
-MOST_PROCESSES = 2
-_ASKED = ("name", "operator", "data", "indices", "dtype", "index_dtype", "axis", "batch_dims", "into")
-
-
-class StaticReportError(GathernestError):
-    """Kernels cannot be compiled for a static report."""
+MAX_PROCESSES = 2
+# The machine of the committed report: what most x86-64 CPUs can run, and enough threads to share the work.
+TARGET, MACHINE, THREADS = "x86-64-v3", "avx2", 4
 
 
 def nothing(_: int) -> None:
-    """Take no notice of progress."""
+    """Ignore progress."""
 
 
 def collect(
@@ -44,7 +35,7 @@ def collect(
     *,
     environment: Mapping[str, str] | None = None,
     python: str = sys.executable,
-    processes: int = MOST_PROCESSES,
+    processes: int = MAX_PROCESSES,
     advance: Callable[[int], object] = nothing,
 ) -> Collected:
     """Compile cases in fresh processes and return what is known of their kernels.
@@ -61,21 +52,30 @@ def collect(
         advance: called with 1 after each case.
 
     Raises:
-        StaticReportError: a process ends before it has answered.
+        WorkerError: a process ends before it has answered, or cannot import gathernest.
     """
-    alike: dict[Any, list[Case]] = {}
+    alike: dict[str, list[Case]] = {}
     for case in cases:
-        alike.setdefault(tuple(json.dumps(getattr(case, name)) for name in _ASKED[1:]), []).append(case)
+        alike.setdefault(json.dumps(asdict(case) | {"name": "", "family": "", "distribution": ""}), []).append(case)
     groups = list(alike.values())
     shares = [share for start in range(processes) if (share := groups[start::processes])]
     with tempfile.TemporaryDirectory(prefix="gathernest-static-") as folder:
         settings = _environment(conditions, Path(folder), os.environ if environment is None else environment)
 
-        def answers(share: Sequence[Sequence[Case]]) -> list[dict[str, Any]]:
-            return list(_ask(share, settings, python, folder, advance))
+        def ask(share: Sequence[Sequence[Case]]) -> list[dict[str, Any]]:
+            name = "the process that compiles kernels"
+            with Process(python, settings, Path(folder), name, "see gathernest doctor") as process:
+                answers = [process.ask({"versions": True})]
+                if "missing" in answers[0]:
+                    reason = answers[0]["missing"]
+                    raise WorkerError(f"the kernels cannot be compiled: {reason}; see gathernest doctor")
+                for group in share:
+                    answers.append(process.ask({"kernel": asdict(group[0])}) | {"name": group[0].name})
+                    advance(len(group))
+            return answers
 
         with ThreadPoolExecutor(max(len(shares), 1)) as pool:
-            said = [answer for answers_ in pool.map(answers, shares) for answer in answers_]
+            said = [answer for answers in pool.map(ask, shares) for answer in answers]
     return _collected(groups, said)
 
 
@@ -87,8 +87,8 @@ def _collected(alike: Sequence[Sequence[Case]], said: Sequence[Mapping[str, Any]
     for answer in said:
         if "versions" in answer:
             versions = answer["versions"]
-        elif "error" in answer:
-            failed[answer["name"]] = answer["error"]
+        elif "missing" in answer:
+            failed[answer["name"]] = answer["missing"]
         else:
             stages, same_as = tuple((name, text) for name, text in answer["stages"]), answer.get("same_as")
             code = _facts(answer) if same_as is None else kernels[same_as]
@@ -133,41 +133,3 @@ def _environment(conditions: Conditions, folder: Path, given: Mapping[str, str])
         file.write_text(json.dumps(conditions.machine), encoding="utf-8")
         chosen["GATHERNEST_MACHINE"] = str(file)
     return chosen
-
-
-def _ask(
-    groups: Sequence[Sequence[Case]],
-    settings: Mapping[str, str],
-    python: str,
-    folder: str,
-    advance: Callable[[int], object],
-) -> Iterator[dict[str, Any]]:
-    """Yield what a process answers for the first of cases that are alike, of every group."""
-    alike = {group[0].name: len(group) for group in groups}
-    questions = json.dumps([{name: getattr(group[0], name) for name in _ASKED} for group in groups])
-    command = [python, "-P", str(Path(__file__).with_name("probe.py"))]
-    with (
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=settings, cwd=folder
-        ) as asked,
-    ):
-        limit = threading.Timer(LIMIT_S, asked.kill)
-        limit.start()
-        assert asked.stdin is not None and asked.stdout is not None
-        try:
-            with contextlib.suppress(BrokenPipeError), asked.stdin:
-                asked.stdin.write(questions)
-            for line in asked.stdout:
-                answer = json.loads(line)
-                yield answer
-                advance(alike.get(answer.get("name"), 0))
-        except BaseException:
-            asked.kill()
-            raise
-        finally:
-            limit.cancel()
-        if asked.wait():
-            errors.seek(0)
-            reason = next((line for line in reversed(errors.readlines()) if line.strip()), f"status {asked.returncode}")
-            raise StaticReportError(f"the kernels cannot be compiled: {reason.strip()}; see gathernest doctor")

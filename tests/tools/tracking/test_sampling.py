@@ -5,16 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gathernest.tools.tracking.paired.sampling import (
-    ERROR,
-    LOOKS,
-    MARGIN,
-    Series,
-    error_of_last_look,
-    fewest_restarts,
-    sample,
-)
-from gathernest.tools.tracking.paired.signed_rank import interval
+from gathernest.tools.tracking.sampling import ERROR, LOOKS, MARGIN, Series, fewest_restarts, interval, sample
 
 BENCHMARKS = 20
 
@@ -34,7 +25,7 @@ class Machine:
 def compare(seed, *, noise=0.02, changes=None, seconds=90.0):
     machine = Machine(seed, noise, changes or {})
     series = [Series(f"case-{number}", MARGIN) for number in range(BENCHMARKS)]
-    restarts = sample(series, machine.restart, seconds, lambda: machine.now)
+    restarts, _ = sample(series, machine.restart, seconds, lambda: machine.now)
     return {one.name: one for one in series}, restarts
 
 
@@ -94,5 +85,29 @@ def test_last_look_has_what_too_few_restarts_left_of_the_error():
         one.log_ratios = numbers[:count]
         one.look(ERROR * of_error)
     assert (one.low, one.high) == tuple(map(math.exp, interval(numbers, ERROR)))
-    assert error_of_last_look(9, 1) == pytest.approx(ERROR)
-    assert ERROR * LOOKS[-1][1] < error_of_last_look(40, 1) < ERROR
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(90.0, 20), (26.0, 12), (1.0, 1)])
+def test_last_benchmarks_are_dropped_until_enough_restarts_fit(seconds, kept):
+    machine = Machine(5, 0.001, {"case-0": 132.0})
+    series = [Series(f"case-{number}", MARGIN) for number in range(BENCHMARKS)]
+
+    def restart(names, number):
+        machine.now += 0.2 * len(names) - 2.0
+        return machine.restart(names, number)
+
+    costs_s = {one.name: 0.2 for one in series}
+    restarts, left = sample(series, restart, seconds, lambda: machine.now, costs_s)
+    assert [one.name for one in left] == [f"case-{number}" for number in range(kept)]
+    assert restarts >= (fewest_restarts(kept) if seconds > 1 else 1)
+    assert left[0].verdict == ("slower" if seconds > 1 else "probably slower")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [([132.0], "probably slower"), ([0.5, 0.6], "probably faster"), ([1.4, 1.1], "cannot tell"), ([], "cannot tell")],
+)
+def test_large_ratio_in_each_of_few_restarts_is_probable(ratios, verdict):
+    one = Series("case-0", MARGIN, list(map(math.log, ratios)))
+    one.guess()
+    assert one.verdict == verdict

@@ -1,4 +1,4 @@
-"""What runs in a fresh process of one side: it times its gathernest, in turn with the process of the other side.
+"""The program of a fresh process: it times, counts and compiles by one gathernest what its input asks for.
 
 A script, run by its path. It imports today's cases and the gathernest that PYTHONPATH names, of any commit, and uses
 public functions alone. It reads one JSON object a line from standard input and answers each by one:
@@ -9,20 +9,28 @@ public functions alone. It reads one JSON object a line from standard input and 
     {"ready": "pipeline", "number": 0, "slot_ns": 3e5} {"ns": .., "number": ..}: calls that fill the slot
     {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel; null for arrays of the case's sizes
     {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
+    {"calls": "import"}, "pipeline" or a CASE          {"calls": {..}}: Python functions called, by pass or file
+    {"versions": true}                                 {"versions": {..}}: of packages and Python
+    {"kernel": CASE}                                   stages, schedule, source and assembly, or `same_as`
+    {"counts": FOLDER}                                 {"counts": ..}: the exact counts of the benchmarks there
 
 The process that `starts` has the first turn of each pair, and in the second half of the turns the second; a byte in a
-pipe is the baton. An answer {"missing": why} says that this
-gathernest lacks an operator, or fails at it.
+pipe is the baton. An answer {"missing": why} says that this gathernest lacks an operator, or fails at it.
 """
 
+import collections
+import hashlib
 import importlib
 import itertools
 import json
 import os
+import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,8 +40,8 @@ Result = TypeVar("Result")
 
 UNTIMED_CALLS = 4  # the second like call is stored in the call cache, and found from the third on
 LONG_CALL_NS = 5e6  # has no untimed call before each turn
-# Of a kernel's arrays, in turn: which pages small ones have makes up to 10 % of a call, and differs in every process.
-PLACES, MOST_MOVED_BYTES = 4, 2 << 20
+# Of a kernel's arrays, in turn: the kind of the pages of small ones makes up to 10 % of a call, and differs by process.
+PLACES, MAX_MOVED_BYTES = 4, 2 << 20
 PIPELINE = ("gather", "1000x64xf32", "100xi64")
 
 
@@ -54,7 +62,7 @@ class Baton:
             os.write(self.given_to, b"x")
 
     def turns(self, number: int, *, starts: bool, turn: Callable[[], Result]) -> list[Result]:
-        """Return what so many turns give; the other process has as many, second in the first half, then first."""
+        """Return the results of turns; the other process has as many, second in the first half, then first."""
         found: list[Result] = []
         for done in range(number):
             is_first = starts == (done < number // 2)
@@ -67,38 +75,43 @@ class Baton:
 
 
 class Worker:
-    """What the process has imported, and the call that it times."""
+    """The imports of the process, the call that it times, and the kernels that it has compiled."""
 
     def __init__(self, given: Answer, baton: Baton):
         self.folder, self.baton = given["cases"], baton
         self.clock = time.thread_time_ns if given["threads"] == 1 else time.perf_counter_ns
         self.calls: list[Call] = []
         self.call_ns = 0.0
+        self.compiled: dict[str, str] = {}
 
     def answer(self, given: Answer) -> Answer:
         """Return the answer to one object."""
-        if "fork" in given:
-            return self._forks(given)
-        if "turns" in given:
-            calls = (self.calls[turn * len(self.calls) // given["turns"]] for turn in range(given["turns"]))
-            turn = partial(self._turn, calls, given["number"])
-            return {"ns": self.baton.turns(given["turns"], starts=given["starts"], turn=turn)}
+        asked = next(iter(given))
         try:
-            return self._ready(given)
+            return getattr(self, f"_{asked}")(given)
+        except EOFError:
+            raise
         except Exception as error:
             return {"missing": _reason(error)}
 
-    def _forks(self, given: Answer) -> Answer:
+    # ---- times ----
+
+    def _fork(self, given: Answer) -> Answer:
         if "gathernest" in sys.modules:
             raise RuntimeError("children must import gathernest themselves: time them before anything else")
-        turn = partial(_said_by_child, given["fork"])
+        turn = partial(_time_child, given["fork"])
         said = self.baton.turns(given["turns"], starts=given["starts"], turn=turn)
         failed = next((answer for answer in said if "missing" in answer), None)
         return failed or {"ns": [answer["ns"] for answer in said]}
 
+    def _turns(self, given: Answer) -> Answer:
+        calls = (self.calls[turn * len(self.calls) // given["turns"]] for turn in range(given["turns"]))
+        turn = partial(self._turn, calls, given["number"])
+        return {"ns": self.baton.turns(given["turns"], starts=given["starts"], turn=turn)}
+
     def _ready(self, given: Answer) -> Answer:
         self.calls = []  # frees the arrays of the one before
-        self.calls = self._pipeline() if given["ready"] == "pipeline" else self._kernel(given["ready"], given["arrays"])
+        self.calls = self._calls_of(given["ready"], given.get("arrays"))
         for call in self.calls:
             for _ in range(UNTIMED_CALLS if given["ready"] != "pipeline" else 1):
                 call()
@@ -121,20 +134,18 @@ class Worker:
             call()
         return clock() - start
 
-    def _pipeline(self) -> list[Call]:
-        gn = importlib.import_module("gathernest")
-        with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
-            kernel = gn.compile(*PIPELINE)
-        return [lambda: kernel.source]
+    def _calls_of(self, given: Any, folder: str | None) -> list[Call]:
+        """Return calls of the pipeline, or of a kernel that is scheduled for the case's own sizes.
 
-    def _kernel(self, given: Answer, folder: str | None) -> list[Call]:
-        """Return calls of a kernel that is scheduled for the case's own sizes.
-
-        They are with small arrays from a folder, in several places, or without one with arrays of those sizes.
+        A kernel is called with small arrays from a folder, in several places, or else with arrays of those sizes.
         """
+        gn = importlib.import_module("gathernest")
+        if given == "pipeline":
+            with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
+                kernel = gn.compile(*PIPELINE)
+            return [lambda: kernel.source]
         import numpy as np
 
-        gn = importlib.import_module("gathernest")
         cases, case = self._case(given)
         if folder is None:
             return [cases.bind(case, case.make(), gn)]
@@ -155,10 +166,97 @@ class Worker:
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         return cases, cases.Case(**values)
 
+    # ---- counts and code ----
+
+    def _counts(self, given: Answer) -> Answer:
+        sys.path.insert(0, given["counts"])
+        return {"counts": importlib.import_module("benchmarks.counts").Counted().setup_cache()}
+
+    def _versions(self, _: Answer) -> Answer:
+        importlib.import_module("gathernest")
+        packages = {name: version(name) for name in ("numba", "llvmlite", "xdsl")}
+        return {"versions": {**packages, "python": ".".join(platform.python_version_tuple()[:2])}}
+
+    def _kernel(self, given: Answer) -> Answer:
+        """Return the stages (name and digest, which the sizes are part of) and the code of a case's kernel.
+
+        Pages of its arrays are never touched. Older revisions do not name the kernel that calls with `out` run.
+        """
+        gn, (cases, case) = importlib.import_module("gathernest"), self._case(given["kernel"])
+        kernel = cases.compiled(case, _untouched(cases, case), gn)
+        kernel = getattr(kernel, "with_out", kernel) if case.into == "out" else kernel
+        same_as = self.compiled.get(kernel.key)
+        code = _code(kernel) if same_as is None else {"same_as": same_as}
+        answer = {"stages": _stages(kernel), **code}
+        self.compiled.setdefault(kernel.key, case.name)
+        return answer
+
+    def _calls(self, given: Answer) -> Answer:
+        if given["calls"] == "import":
+            return {"calls": count_calls(lambda: importlib.import_module("gathernest"))}
+        call = self._calls_of(given["calls"], given.get("arrays"))[0]
+        for _ in range(UNTIMED_CALLS if given["calls"] != "pipeline" else 1):
+            call()
+        return {"calls": count_calls(call)}
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _stages(kernel: Any) -> list[tuple[str, str]]:
+    """Return the passes with their options, and a digest of the module after each."""
+    stages: dict[str, str] = kernel.stages
+    steps = ["operator", *re.findall(r"[^,{}]+(?:\{[^}]*\})?", kernel.pipeline)]
+    names = steps if len(steps) == len(stages) else list(stages)
+    return [(name, digest(text)) for name, text in zip(names, stages.values(), strict=True)]
+
+
+def _code(kernel: Any) -> Answer:
+    """Return schedule, source and assembly, with the file that its lines are of; None where a revision has no lines."""
+    try:
+        program = importlib.import_module("gathernest.kernels.runtime.compile").build_program(kernel.plan)
+        compiler = importlib.import_module("gathernest.lowering.numba.compiler")
+        assembly, file = compiler.inspected_library(program, with_lines=True).get_asm_str(), compiler.INSPECTED_FILE
+        source = program.source
+    except (ImportError, AttributeError, TypeError):
+        source, assembly, file = kernel.source, kernel.asm(), None
+    return {"schedule": str(kernel.schedule), "source": source, "assembly": assembly, "file": file}
+
+
+def count_calls(call: Call) -> dict[str, int]:
+    """Return how many Python functions a call calls, by pass inside of passes, elsewhere by file of gathernest.
+
+    A pass is a method `apply` of an object with the `name` of a pass, as xDSL calls it.
+    """
+    counts: dict[str, int] = collections.Counter()
+    inside: list[tuple[Any, str]] = []
+    root = f"{os.sep}gathernest{os.sep}"
+
+    def see(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call":
+            name = getattr(frame.f_locals.get("self"), "name", None) if code.co_name == "apply" else None
+            if isinstance(name, str):
+                inside.append((frame, f"pass {name}"))
+            file = code.co_filename
+            where = file.rpartition(root)[2] if root in file else "other packages"
+            counts[inside[-1][1] if inside else where] += 1
+        elif event == "return" and inside and frame is inside[-1][0]:
+            inside.pop()
+
+    sys.setprofile(see)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return dict(counts)
+
 
 def _moved(array: Any) -> Any:
     """Return a copy; of a large array, whose pages are of all kinds, the array."""
-    return array.copy() if array.nbytes <= MOST_MOVED_BYTES else array
+    return array.copy() if array.nbytes <= MAX_MOVED_BYTES else array
 
 
 def _in_turn(kernel: Callable[..., object], data: Any, indices: Any, out: Any) -> Call:
@@ -177,14 +275,18 @@ def _untouched(cases: Any, case: Any) -> Any:
     return cases.Inputs(np.empty(source, case.dtype), (indices,), np.empty(result, case.dtype))
 
 
-def _said_by_child(what: str) -> Answer:
+def _time_child(what: str) -> Answer:
     """Return the wall time of a child that imports gathernest, and calls it; or why it fails."""
     told, tells = os.pipe()
     child = os.fork()
     if child == 0:
         start = time.perf_counter_ns()
         try:
-            _import_and_call() if what == "first-call" else importlib.import_module("gathernest")
+            gn = importlib.import_module("gathernest")
+            if what == "first-call":
+                import numpy as np
+
+                gn.gather(np.arange(20, dtype="f4").reshape(5, 4), [0, 2])
             answer: Answer = {"ns": time.perf_counter_ns() - start}
         except BaseException as error:
             answer = {"missing": _reason(error)}
@@ -199,13 +301,6 @@ def _said_by_child(what: str) -> Answer:
 
 def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]
-
-
-def _import_and_call() -> None:
-    gn = importlib.import_module("gathernest")
-    import numpy as np
-
-    gn.gather(np.arange(20, dtype="f4").reshape(5, 4), [0, 2])
 
 
 def main() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
-from gathernest.tools.tracking.paired.benchmarks import BENCHMARKS, MOST_RESULT_BYTES, MOST_TABLE_BYTES, chosen, small
+from gathernest.tools.tracking.benchmarks import BENCHMARKS, MOST_RESULT_BYTES, MOST_TABLE_BYTES, chosen, small
 
 KERNELS = [case for case in SUITE if case.family != "call"]
 
