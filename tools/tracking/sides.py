@@ -46,6 +46,7 @@ class Side:
         return others | {
             "PYTHONPATH": str(self.folder),
             "GATHERNEST_CACHE_DIR": str(self.folder / "cache"),
+            "GATHERNEST_COMPILE": "now",  # kernels are timed, and not the answers of NumPy until they are compiled
             "GATHERNEST_TUNING": "off",
         }
 

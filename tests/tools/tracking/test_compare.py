@@ -31,6 +31,8 @@ def test_slower_call_is_found_beside_what_is_not_there(gathernest, repository, t
         "not there at head: AttributeError: module 'gathernest' has no attribute 'knobs'",
     }
     assert ended.out.startswith("### 1 slower: slow (")
+    (line,) = call["why"]["lines"]
+    assert line.startswith("__init__.py: ")  # `wait` is called beside the kernel
     assert "| call-kernel | call | " in ended.out
     assert "**slower**" in ended.out
 

@@ -14,6 +14,7 @@ def test_sides_have_the_files_of_their_revisions(repository):
         assert ["wait(1)\n" in text for text in texts] == [False, True]
         assert (base.commit, base.changed) == (repository.git("rev-parse", "plain"), 0)
         assert len(str(base.folder)) == len(str(head.folder))
+        assert {side.environment["GATHERNEST_COMPILE"] for side in (base, head)} == {"now"}
 
 
 def test_working_tree_is_taken_as_it_is_and_stays_so(repository):
