@@ -241,7 +241,8 @@ def count_calls(call: Call) -> dict[str, int]:
             if isinstance(name, str):
                 inside.append((frame, f"pass {name}"))
             file = code.co_filename
-            where = file.rpartition(root)[2] if root in file else "other packages"
+            where = file.rpartition(root)[2] if root in file else ""
+            where = "other packages" if "site-packages" in where or not where.endswith(".py") else where
             counts[inside[-1][1] if inside else where] += 1
         elif event == "return" and inside and frame is inside[-1][0]:
             inside.pop()
