@@ -4,24 +4,25 @@ import argparse
 import re
 import sys
 import textwrap
+import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import PassPipeline
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, ShrinkException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from .. import __version__
-from ..ir.errors import SOURCE_HINT, GathernestError, ScheduleError
+from ..ir.errors import SOURCE_HINT, GathernestError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, print_generic
 from ..ir.modules.exec_comment import header_lines
 from ..ir.modules.plugins import plugins
@@ -33,7 +34,7 @@ from ..lowering.registry import PASSES, PIPELINES, own_passes, summary
 from ..lowering.stage_files import edited_stages, write_stages
 from ..lowering.upstream.machine_code import strict_module
 from .console.completion import add_completion
-from .console.stages import SEPARATOR, add_watch_options, join_stages, run_watched, watched_passes, with_all
+from .console.stages import SEPARATOR, join_stages
 from .console.terminal import DONE, FAILED, Parser, UsageError, check_file, check_folder, run_tool
 
 PROGRAM = "gathernest-opt"
@@ -90,10 +91,10 @@ class OptMain(xDSLOptMain):
     version_format = f"{PROGRAM} {__version__}, xDSL {{xdsl_version}}"
 
     def __init__(self, words: Sequence[str]):
-        self.words, self.status = with_all(words), DONE
+        self.words, self.status = _with_all(words), DONE
         super().__init__("Run passes over MLIR text.", self.words)
         self.args.timing = self.args.timing or self.args.time_passes
-        watched_passes(self.args, self.pipeline.passes)
+        _watched_passes(self.args, self.pipeline.passes)
 
     def register_all_dialects(self) -> None:
         self.ctx = make_context()
@@ -129,7 +130,16 @@ class OptMain(xDSLOptMain):
             "--prove", action="store_true", help="prove each pass for all sizes; needs the extra prove"
         )
         next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
-        add_watch_options(arg_parser)
+        for when in ("before", "after"):
+            where = f"print the module {when}"
+            arg_parser.add_argument(f"--print-ir-{when}", metavar="PASS,..", help=f"{where} these passes, to stderr")
+            arg_parser.add_argument(f"--print-ir-{when}-all", action="store_true", help=f"{where} every pass")
+        for flag, said in (
+            ("--print-ir-after-change", "print it after each pass, or those named, that changed it"),
+            ("--print-ir-after-failure", "print it after a pass that fails"),
+            ("--timing", "print how long each pass took, to standard error"),
+        ):
+            arg_parser.add_argument(flag, action="store_true", help=said)
         add_completion(arg_parser)
         for name, metavar, said in FILES:
             arg_parser.add_argument(name, metavar=metavar, help=said)
@@ -208,7 +218,7 @@ class OptMain(xDSLOptMain):
         try:
             verify = not self.args.disable_verify
             made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
-            run_watched(made, module, passes, self.args, stages, printed=printed)
+            _run_watched(made, module, passes, self.args, stages, printed=printed)
             return f"{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
             where = "" if not stages else f"-t {self.args.target}"
@@ -287,6 +297,84 @@ class OptMain(xDSLOptMain):
         )
 
 
+def _with_all(words: Sequence[str]) -> list[str]:
+    """Return command line words with `--print-ir-after` as `--print-ir-after-all`, where no names of passes follow."""
+    following = [re.fullmatch(r"([a-z][a-z0-9,-]*)?", word) for word in words[1:]]  # `_watched_passes` rejects ""
+    return [
+        f"{word}-all" if word in ("--print-ir-before", "--print-ir-after") and names is None else word
+        for word, names in zip(words, [*following, None], strict=False)
+    ]
+
+
+def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> tuple[list[str], list[str]]:
+    """Return the passes before and after which to print the module; raises UsageError for one that does not run."""
+    names = list(dict.fromkeys(step.name for step in passes))
+    before = names if args.print_ir_before_all else _named_passes("before", args.print_ir_before, names)
+    every = args.print_ir_after_all or (args.print_ir_after_change and args.print_ir_after is None)
+    return before, names if every else _named_passes("after", args.print_ir_after, names)
+
+
+def _named_passes(when: str, text: str | None, names: Sequence[str]) -> list[str]:
+    asked = [] if text is None else [name.strip() for name in text.split(",")]
+    allowed = f"; the pipeline has {', '.join(names) or 'no passes'}"
+    for name in asked:
+        if not name:
+            raise UsageError(f"--print-ir-{when}: the name of a pass is missing in {text!r}{allowed}")
+        if name not in names:
+            raise UsageError(f"--print-ir-{when}: pass {name!r} does not run{did_you_mean(name, names) or allowed}")
+    return asked
+
+
+def _run_watched(
+    stages: "Iterable[Stage]",
+    module: Any,
+    passes: "Sequence[ModulePass]",
+    args: argparse.Namespace,
+    made: "list[Stage]",
+    *,
+    printed: Callable[[Any], str] = str,
+) -> None:
+    """Add the stages that passes make of a module to a list, and print modules and times as the options say.
+
+    Raises:
+        UsageError: an option names a pass that does not run.
+        GathernestError: a pass rejects the module.
+    """
+    (before, after), start = _watched_passes(args, passes), time.perf_counter()
+    try:
+        for stage in stages:
+            number = len(made)
+            is_changed = number == 0 or stage.text != made[-1].text
+            made.append(stage)
+            if number and stage.pass_name in after and (is_changed or not args.print_ir_after_change):
+                _print_module(f"After {stage.pass_name}", stage.text)
+            if number < len(passes) and passes[number].name in before:
+                _print_module(f"Before {passes[number].name}", stage.text)
+    except (GathernestError, ValueError):
+        if args.print_ir_after_failure and 0 < len(made) <= len(passes):
+            _print_module(f"After {passes[len(made) - 1].name} Failed", printed(module))
+        raise
+    finally:
+        if args.timing:
+            sys.stderr.write(_time_table(made, time.perf_counter() - start))
+
+
+def _print_module(where: str, text: str) -> None:
+    print(f"// -----// IR Dump {where} //----- //\n{text.rstrip()}\n", file=sys.stderr)
+
+
+def _time_table(stages: Sequence["Stage"], total_seconds: float) -> str:
+    """Return the table of `mlir-opt --mlir-timing`: a row for each pass, for the rest and for the whole."""
+    rows = [(stage.name, stage.milliseconds / 1e3) for stage in stages[1:]]
+    rows += [("Rest", total_seconds - sum(seconds for _, seconds in rows)), ("Total", total_seconds)]
+    body = "".join(f"  {seconds:8.4f} ({seconds / total_seconds:6.1%})  {name}\n" for name, seconds in rows)
+    title = f"{'... Execution time report ...':^79}".rstrip()
+    return (
+        f"{_RULE}{title}\n{_RULE}  Total Execution Time: {total_seconds:.4f} seconds\n\n"
+        f"  ----Wall Time----  ----Name----\n{body}"
+    )
+
+
 def _split(text: str) -> list[str]:
     """Return the pieces between separators that hold anything, each on the lines that it has in the file."""
     pieces: list[str] = []
@@ -327,6 +415,7 @@ def _said_of(name: str) -> str:
         return f"cannot be used: {error}"
 
 
+_RULE = f"==={'-' * 73}===\n"  # 79 columns, as in MLIR
 # A comment that says which error its input must give.
 _EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*?)\}\}")
 

@@ -24,18 +24,8 @@ from ..console.problem_options import (
     read_schedule,
     take_model,
 )
-from ..console.stages import add_watch_options, diff_ends, draw, join_stages, print_diff, run_watched, unified_diff
-from ..console.terminal import (
-    DONE,
-    Parser,
-    UsageError,
-    check_folder,
-    check_given,
-    flag_of,
-    make_console,
-    positive,
-    progress,
-)
+from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_diff
+from ..console.terminal import DONE, Parser, flag_of, make_console, positive, progress
 
 if TYPE_CHECKING:
     from ...kernels.playground.beside_upstream import BesideUpstream, HotLoop
@@ -50,10 +40,6 @@ CODE_STAGES = {
     "asm": "its assembly",
 }
 NO_STAGES = (*CODE_STAGES, "all", "list")
-FOLDERS = {
-    "dump_dir": "write every stage there, in a folder of the gather's own",
-    "override_dir": "replace stages by those that were edited in such a dump",
-}
 NEST = "lower-to-nest"
 ROUNDS = 9
 # Columns that a description has behind the name of its stage, and how far it is indented below it otherwise.
@@ -126,27 +112,13 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="of calls with out, whose indices are all checked before anything is written; of new results when omitted",
     )
-    add_watch_options(parser)
-    for name, said in FOLDERS.items():
-        parser.add_argument(flag_of(name), metavar="DIR", help=said)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the parts that the command line selects."""
-    given = {name: getattr(options, name) for name in FOLDERS}
-    folders = {name: (flag_of(name), folder) for name, folder in given.items() if folder is not None}
-    for flag, folder in folders.values():
-        check_given(flag, folder, "folder")
-    with knobs.scope_of_options(**folders):
-        if options.dump_dir is not None:
-            check_folder("--dump-dir", str(knobs.dump_dir), "stages")
-        return _show(options)
-
-
-def _show(options: argparse.Namespace) -> int:
     from ...kernels.runtime.compile import build_program, module_of, stages_of
-    from ...lowering.pipeline import parse_passes, stages_by_name
+    from ...lowering.pipeline import stages_by_name
 
     require("xdsl", "numba", "llvmlite")
     _check_options(options)
@@ -160,21 +132,17 @@ def _show(options: argparse.Namespace) -> int:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = kernel.plan
     made: list[Stage] = []
-    failure, module = None, module_of(plan.problem)
+    failure = None
     try:
-        run_watched(stages_of(plan, module), module, parse_passes(plan.pipeline), options, made)
-    except UsageError:
-        raise
+        made.extend(stages_of(plan, module_of(plan.problem)))
     except GathernestError as error:
         failure = error
     stages = stages_by_name(made)
     asked = (options.stage,) if options.diff is None else diff_ends(options.diff, list(stages))
-    if failure is not None and options.upstream:
+    if failure is not None and (options.upstream or not {*asked} <= {*stages, "all", "list"}):
         raise failure
-    if failure is not None and not {*asked} <= {*stages, "all", "list"}:
-        raise failure
-    if options.dump_dir is not None and failure is None:
-        build_program(plan)
+    if knobs.dump_dir is not None and failure is None:
+        build_program(plan)  # writes the stages
     _check_stage(options.stage, options.picture and options.diff is None, list(stages))
     if options.upstream:
         _print_upstream(kernel, stages, options)
