@@ -5,14 +5,26 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...ir.errors import GathernestError, show
+from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
-from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    check_file,
+    make_console,
+    positive,
+    progress,
+    say,
+    words,
+    write_text,
+)
 from ..tracking import compare, static_report
 
 if TYPE_CHECKING:
@@ -50,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
         ("--family", "NAME,..", "families of cases"),
         ("--peers", "NAME,..", "peers (default: those that are installed)"),
     ):
-        parser.add_argument(flag, type=_words, default=[], metavar=names, help=said)
+        parser.add_argument(flag, type=words, default=[], metavar=names, help=said)
     parser.add_argument(
         "--rounds", type=positive, metavar="N", help=f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)"
     )
@@ -88,13 +100,6 @@ def add_arguments(parser: Parser) -> None:
     )
     summary = "Time two revisions in turn, in fresh processes, and say what the second made slower."
     compare.add_arguments(added.add_parser("compare", help=summary[:-1], description=summary, epilog=compare.EXAMPLES))
-
-
-def _words(text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise argparse.ArgumentTypeError(f"expected names with commas between, got {show(text)}")
-    return words
 
 
 def run(options: argparse.Namespace) -> int:
@@ -135,7 +140,7 @@ def _ablation(cases: "Cases", options: argparse.Namespace) -> int:
     threads = _threads(options)
     from .ablation import ablate, as_markdown
 
-    _say("note", _busy_notes())
+    say("note", *_busy_notes())
     with progress("ablating", len(cases)) as advance:
         print(as_markdown(ablate(_cut(cases, options), rounds=_rounds(options), threads=threads, advance=advance)))
     return DONE
@@ -152,7 +157,7 @@ def _scaling(cases: "Cases", options: argparse.Namespace) -> int:
         return DONE
     if threads < 2:
         raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
-    _say("note", _busy_notes())
+    say("note", *_busy_notes())
     with progress("scaling", len(plain)) as advance:
         found = scaling.scale(_cut(plain, options), rounds=_rounds(options), threads=threads, advance=advance)
     print(scaling.as_markdown(found, threads))
@@ -161,12 +166,13 @@ def _scaling(cases: "Cases", options: argparse.Namespace) -> int:
 
 def _regret(cases: "Cases", options: argparse.Namespace) -> int:
     from .regret import as_csv, as_json, as_markdown, judged, measure_regret
+    from .report import as_text
 
     if options.stored is not None:
         print(as_markdown(judged(Path(options.stored), None if knobs.machine is None else machine_model())))
         return DONE
     threads = _threads(options)
-    _say("note", _busy_notes())
+    say("note", *_busy_notes())
     timed = [case for case in _cut(cases, options) if case.family != "call"]
     if not timed:
         raise GathernestError("--regret compares schedules, and a call of 5x4 elements has none; choose other cases")
@@ -174,13 +180,13 @@ def _regret(cases: "Cases", options: argparse.Namespace) -> int:
         most = options.candidates or MAX_CANDIDATES
         measured = measure_regret(timed, rounds=_rounds(options), threads=threads, most=most, advance=advance)
     if options.json is not None:
-        _write_json(as_json(measured), options.json)
+        write_text(options.json, as_text(as_json(measured)))
     if options.csv is not None:
         Path(options.csv).write_text(as_csv(measured), encoding="utf-8")
     if options.json != "-":
         print(as_markdown(measured))
     wrong = [text for one in measured.cases for text in one.wrong]
-    _say("wrong", wrong)
+    say("wrong", *wrong)
     return FAILED if wrong else DONE
 
 
@@ -188,7 +194,7 @@ def _by_hand(cases: "Cases", options: argparse.Namespace) -> int:
     threads, rounds = _threads(options), _rounds(options)
     from .by_hand import CASES, as_markdown, compare
 
-    _say("note", _busy_notes())
+    say("note", *_busy_notes())
     timed = _cut(cases if options.case or options.family else CASES, options)
     with progress("beside C by hand", len(timed)) as advance:
         print(as_markdown(compare(timed, rounds=rounds, threads=threads, advance=advance), threads, rounds))
@@ -202,7 +208,7 @@ def _alternating(cases: "Cases", options: argparse.Namespace) -> int:
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
-    _say("note", [*entrants.notes, *_busy_notes()])
+    say("note", *entrants.notes, *_busy_notes())
     timed = _cut(cases if options.case or options.family else CASES, options)
     with progress("alternating", len(timed)) as advance:
         found = alternate(timed, entrants.candidates[1:], rounds=rounds, threads=threads, advance=advance)
@@ -224,11 +230,12 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
     if options.json is not None or stored is not None:
         found = reporting.as_json(report)
         if options.json is not None:
-            _write_json(found, options.json)
+            write_text(options.json, reporting.as_text(found))
         if stored is not None and options.family:
             found = reporting.with_families(reporting.read_run(stored), found, options.family)
         if stored is not None:
-            _write_json(found, str(stored))
+            stored.parent.mkdir(exist_ok=True)
+            write_text(str(stored), reporting.as_text(found))
     if options.plot is not None:
         from .plots import plot
 
@@ -244,7 +251,7 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
         for line in reporting.summary(report):
             console.print(f"  {line}")
         console.print(f"\n{reporting.conditions(report)}", style="dim")
-    _say("wrong", report.wrong)
+    say("wrong", *report.wrong)
     return FAILED if report.wrong else DONE
 
 
@@ -259,7 +266,7 @@ def _measured(cases: "Cases", options: argparse.Namespace) -> "Report":
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
     load = _load()
-    _say("note", [*entrants.notes, *_busy_notes()])
+    say("note", *entrants.notes, *_busy_notes())
     before = threads_together(threads)
     measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, not options.no_new_results)
     together, cut = (before, threads_together(threads)), QUICK_SIZE if options.quick else None
@@ -349,20 +356,3 @@ def _busy_notes() -> list[str]:
     if load is None or load <= cores:
         return []
     return [f"the machine is busy (load {load:.1f} on {cores} cores), so the figures say little"]
-
-
-def _write_json(found: dict[str, Any], target: str) -> None:
-    from .report import as_text
-
-    text = as_text(found)
-    if target == "-":
-        sys.stdout.write(text)
-        return
-    Path(target).parent.mkdir(exist_ok=True)
-    Path(target).write_text(text, encoding="utf-8")
-
-
-def _say(kind: str, lines: Sequence[str]) -> None:
-    """Write lines to standard error."""
-    for line in lines:
-        print(f"gathernest: {kind}: {line}", file=sys.stderr, flush=True)

@@ -9,7 +9,6 @@ from ...ir.errors import InvalidGatherError
 from .terminal import make_console
 
 if TYPE_CHECKING:
-
     from ...lowering.pipeline import Stage
 
 SEPARATOR = "// -----"

@@ -93,6 +93,14 @@ def _read_whole(text: str, least: int, most: int, wanted: str) -> int:
         raise argparse.ArgumentTypeError(f"expected {wanted}{limit}, got {show(text)}") from None
 
 
+def words(text: str) -> list[str]:
+    """Read words with commas between, as an argument's type."""
+    found = [word.strip() for word in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas between, got {show(text)}")
+    return found
+
+
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
     try:
@@ -140,6 +148,20 @@ def _check_place(option: str, place: Path, kind: str) -> None:
         raise UsageError(f"{option} {place}: {there} is a file, not a folder; name another {kind}")
     if not os.access(there, os.W_OK):
         raise UsageError(f"{option} {place} cannot be written; name another {kind}")
+
+
+def write_text(target: str, text: str) -> None:
+    """Write a text to a file, or to standard output for `-`."""
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+
+
+def say(kind: str, *lines: str) -> None:
+    """Write lines such as `gathernest: note: ...` to standard error."""
+    for line in lines:
+        print(f"gathernest: {kind}: {line}", file=sys.stderr, flush=True)
 
 
 # ---- the run of a tool ----

@@ -12,10 +12,21 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, positive, progress
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    check_file,
+    make_console,
+    positive,
+    progress,
+    say,
+    words,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from .benchmarks import Benchmark
@@ -84,14 +95,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--full-size", action="store_true", help="kernels with arrays of the cases' own sizes; takes minutes"
     )
-
-
-def words(text: str) -> list[str]:
-    """Read words with commas between, as an argument's type."""
-    found = [word.strip() for word in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"expected names with commas between, got {text!r}")
-    return found
 
 
 def kinds(text: str) -> list[str]:
@@ -291,16 +294,9 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
     """Write the result as the options say, and return the exit status."""
     from .report import as_json, as_markdown, as_table
 
-    for name, why in comparison.missing.items():
-        _say(f"{name}: {why}")
-    for note in comparison.notes:
-        _say(note)
+    say("note", *(f"{name}: {why}" for name, why in comparison.missing.items()), *comparison.notes)
     if options.json is not None:
-        text = json.dumps(as_json(comparison), indent=1)
-        if options.json == "-":
-            print(text)
-        else:
-            Path(options.json).write_text(f"{text}\n", encoding="utf-8")
+        write_text(options.json, json.dumps(as_json(comparison), indent=1) + "\n")
     if options.markdown:
         sys.stdout.write(as_markdown(comparison))
     elif options.json != "-":
@@ -324,7 +320,3 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
         return FAILED
     is_known = all(found.is_known for found in comparison.exact.values()) and (comparison.series or comparison.exact)
     return DONE if is_known and not comparison.of("cannot tell") else CANNOT_TELL
-
-
-def _say(line: str) -> None:
-    print(f"gathernest: note: {line}", file=sys.stderr, flush=True)

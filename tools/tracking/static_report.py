@@ -27,7 +27,7 @@ from ...lowering.provenance.assembly import kind_of
 from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
 from ..console.problem_options import check_machine
-from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress, say, write_text
 from .collect import MACHINE, TARGET, THREADS
 from .kernel_facts import Conditions, LoopFacts, StaticReport, read_report
 
@@ -216,8 +216,7 @@ def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     before = None if options.against is None else _read_against(options.against, may_miss=options.write)
     conditions = _conditions(options, before)
     report, failed = _compiled(cases, conditions)
-    for case, reason in failed.items():
-        print(f"gathernest: failed: {case}: {reason}", file=sys.stderr, flush=True)
+    say("failed", *(f"{case}: {reason}" for case, reason in failed.items()))
     status = FAILED if failed else DONE
     if options.against is None:
         _print_report(cases, report, options.json)
@@ -232,7 +231,8 @@ def _compare(before: "StaticReport | None", after: "StaticReport", options: argp
     changes = [] if before is None else differences(before, after, whole=whole)
     versions = {} if before is None else before.versions
     if options.json is not None:
-        _write_json(options.json, _changes_json(options.against, versions, after, changes))
+        text = json.dumps(_changes_json(options.against, versions, after, changes), indent=1)
+        write_text(options.json, f"{text}\n")
     if options.json != "-":
         console, kernels = make_console(), len(after.grouped())
         if before is not None and kernels and not changes:
@@ -263,19 +263,11 @@ def _changes_json(against: str, versions: Any, after: "StaticReport", changes: "
     }
 
 
-def _write_json(target: str, said: Any) -> None:
-    text = said if isinstance(said, str) else json.dumps(said, indent=1) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-    else:
-        Path(target).write_text(text, encoding="utf-8")
-
-
 def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str | None) -> None:
     import numpy as np
 
     if target is not None:
-        _write_json(target, report.text())
+        write_text(target, report.text())
     if target == "-":
         return
     widths = {case.name: np.dtype(case.dtype).itemsize for case in cases}

@@ -1,6 +1,6 @@
 """Times of `gathernest.torch` beside torch: the sizes from which an operator pays, and the large calls of the docs.
 
-    python -m gathernest.tools.bench.torch_sizes [--large]
+    python docs/measurements/torch_sizes.py [--large]
 
 Each row has the time of an operator divided by that of torch's own function, in CPU time of one thread, by turns. The
 sizes in the table of `interop/torch_operators.py` are those from which the ratio is below 1, rounded up.
@@ -24,7 +24,7 @@ def main() -> None:
         for rows, columns, count in ((100_000, 128, 400_000), (200_000, 64, 4096)):
             _print_ratios(torch, rows, columns, count)
         return
-    from ...interop import torch_functions, torch_operators
+    from gathernest.interop import torch_functions, torch_operators
 
     for name, row in torch_operators.TABLE.items():  # Every size runs an operator, and no call is tiny.
         torch_operators.TABLE[name] = replace(row, min_elements=0, min_grad_elements=0)
