@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from ...asv_bench.benchmarks.cases import APART, BY_NAME, FAMILIES, RUN, SUITE, Call, Case, Inputs, Shape
+from ...ir.array_spec import ArraySpec
 from ...ir.element_types import element_type_name
 from ...ir.errors import did_you_mean
 from ...ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, OperatorSpec
+from ...ir.problem import Problem
+from ...kernels.problems.named_problem import problem_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..console.terminal import UsageError
 
-__all__ = ["RUN", "Call", "Case", "Inputs", "describe", "expected", "gather_of", "larger_than"]
+__all__ = ["RUN", "Call", "Case", "Inputs", "describe", "expected", "gather_of", "larger_than", "problem_of_case"]
 
 
 def gather_of(case: Case) -> OperatorSpec:
@@ -24,6 +27,12 @@ def gather_of(case: Case) -> OperatorSpec:
     if case.operator == "gather_nd":
         return GatherNd(case.batch_dims)
     return GatherElements(case.axis) if case.operator == "gather_elements" else Gather(case.axis, case.batch_dims)
+
+
+def problem_of_case(case: Case) -> Problem:
+    """Return the problem of a case, by its shapes alone."""
+    data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype))
+    return problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
 
 
 def larger_than(case: Case, cache_bytes: int) -> bool:

@@ -5,19 +5,18 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError
 from ...ir.numbers import parse_json
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine_files.described_machine import said_of_machine
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.problems.named_problem import problem_of
 from ...kernels.roofline.probe_calls import aligned, copy_ways, touch
 from ...kernels.runtime.array_checks import address
 from ...kernels.runtime.launch import launch
@@ -28,7 +27,8 @@ from ...lowering.numba.intrinsics import store_i64
 from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
 from ...lowering.schedule.predict import Terms
 from ...lowering.schedule.predict import predict as predict_terms
-from .cases import Case, describe
+from .cases import Case, describe, problem_of_case
+from .measure import in_turn
 from .peers import compile_case
 from .report import Together, markdown_table, ratio_text, time_text
 
@@ -70,7 +70,10 @@ def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable
     """
     calls = {(NO_MEMORY, name): call for name, call in compute_loops().items()}
     for case in cases:
-        calls[case.family, f"{case.name}: {describe(case)}"] = _call_of(case)
+        inputs = case.make()
+        kernel = compile_case(case, inputs.indices[0])
+        call = in_turn([partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices])
+        calls[case.family, f"{case.name}: {describe(case)}"] = call
         advance(1)
     return scale_calls(calls, rounds=rounds, threads=threads)
 
@@ -80,12 +83,6 @@ def scale_calls(calls: Mapping[tuple[str, str], Callable[[], object]], *, rounds
     candidates = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
     timings = time_interleaved(candidates, rounds=rounds, settle_s=0.0)
     return [_scaled(name, bound, threads, timings) for bound, name in calls]
-
-
-def _call_of(case: Case) -> Callable[[], object]:
-    inputs = case.make()
-    kernel, following = compile_case(case, inputs.indices[0]), itertools.cycle(inputs.indices).__next__
-    return lambda: kernel(inputs.data, following(), inputs.out)
 
 
 def _scaled(name: str, bound: str, threads: int, timings: Timings) -> Scaled:
@@ -273,8 +270,7 @@ def predict(cases: Sequence[Case], machine: Sockets) -> list[Predicted]:
 
 
 def _predicted(case: Case, machine: Sockets, threads: int) -> Terms:
-    data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype))
-    problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
+    problem = problem_of_case(case)
     nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
     return predict_terms(choice_for(nest, model, is_gradient=False).schedule, nest, model)
 
