@@ -14,7 +14,7 @@ def main() -> int:
 
 def opt() -> int:
     """Run the command line `gathernest-opt` and return its exit status."""
-    return _run("gathernest-opt", ".tools.mlir_opt.opt")
+    return _run("gathernest-opt", ".tools.opt")
 
 
 def _run(name: str, module: str) -> int:

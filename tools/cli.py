@@ -15,7 +15,6 @@ from .commands import bisect, build, cache, demo, report, run, show, step, tune,
 from .commands import exec as exec_command
 from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
-from .console.watch import with_all
 from .machine import calibrate, doctor
 
 COMMANDS = {
@@ -61,7 +60,7 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    words = with_all(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     return run_tool("gathernest", lambda: _run(words), shows_traceback="--traceback" in words)
 
 

@@ -1,4 +1,4 @@
-"""What it costs to get a kernel: the pipeline to generated source, and all of it to machine code without a cache."""
+"""The cost of a kernel: the pipeline to generated source, and all of it to machine code without a cache."""
 
 import functools
 from typing import Any

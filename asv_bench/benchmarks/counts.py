@@ -77,6 +77,10 @@ class Session(Counted):
     def track_python_calls_of_other_passes(self, counts: dict[str, Any]) -> int:
         return sum(count for name, count in counts["calls"].items() if name not in (*PASSES, session.OUTSIDE))
 
+    @counted_in("calls")
+    def track_python_calls_of_a_launch_on_two_threads(self, counts: dict[str, Any]) -> int:
+        return counts["launch"]["two threads"]
+
     @counted_in("kernels")
     def track_kernels_compiled(self, counts: dict[str, Any]) -> int:
         return counts["cached"]["kernels"]
@@ -119,7 +123,12 @@ class Source(Counted):
 class Instructions(Counted):
     """Machine instructions; skipped without valgrind."""
 
-    params = (*(f"call {name}" for name in CALLS), *(f"kernel {name}" for name in session.KERNELS), "pipeline")
+    params = (
+        *(f"call {name}" for name in CALLS),
+        *(f"kernel {name}" for name in session.KERNELS),
+        "pipeline",
+        "import",
+    )
     param_names = ["region"]
 
     def setup(self, counts: dict[str, Any], region: str) -> None:

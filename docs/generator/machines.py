@@ -1,32 +1,30 @@
 """The runs that `gathernest bench --store` wrote, side by side: parts of pages, and plots."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from gathernest.lowering.drawings.svg import standalone
-from gathernest.tools.bench.cases.case import Case, describe
-from gathernest.tools.bench.cases.suite import APART, FAMILIES
-from gathernest.tools.bench.machines import machine_name, stored_runs
+from gathernest.lowering.drawings.svg import drawing, finished, standalone, width_of
+from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
-from gathernest.tools.bench.plots.cases_plot import cases_plot
-from gathernest.tools.bench.plots.families_plot import families_plot, told_means
-from gathernest.tools.bench.scaling import predict
-from gathernest.tools.bench.scaling.compare import CASES
-from gathernest.tools.bench.table import (
+from gathernest.tools.bench.plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below
+from gathernest.tools.bench.report import (
     ALL,
     NEW,
+    machine_name,
     markdown_table,
     marked_ratio,
     new_result_text,
     ratio_text,
+    stored_runs,
     time_text,
     together_text,
 )
+from gathernest.tools.bench.scaling import CASES, predict, predictions_as_markdown, read_sockets
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")
@@ -35,6 +33,8 @@ PEER_TITLES |= {"tensorflow": "TensorFlow", "jax": "JAX"}
 FAMILIES_PLOT = "images/families.svg"
 YOUNG_PEERS = ("tensorflow", "jax")
 WIDTH = 136
+# Pixels of the longest bar of the plot of families.
+BAR_WIDTH = 150.0
 Run = dict[str, Any]
 
 
@@ -77,6 +77,54 @@ def _plot_notes(runs: list[Run]) -> list[str]:
         "Bars: geometric means over the cases, each against the peer that is best in it. Ticks: the worst case.",
         f"Family and model of each processor; {threads} threads for everyone, bytes compared first.",
     ]
+
+
+def families_plot(runs: Sequence[dict[str, Any]], headings: Sequence[str], *, title: str, notes: list[str]) -> str:
+    """Return the picture as SVG: a column for each run, with a bar for each family and a tick at its worst case.
+
+    Args:
+        runs: what `as_json` returns, and stored runs hold.
+        headings: of their columns.
+        title: the line above them.
+        notes: the lines below them.
+    """
+    means = [means_of(run) for run in runs]
+    counted = {name: mean["cases"] for of_run in reversed(means) for name, mean in of_run.items()}
+    told = ". ".join(f"{heading}: {told_means(run)}" for heading, run in zip(headings, runs, strict=True))
+    root = drawing("families", title, f"{told}.")
+    names = {name: f"{name} ({cases} case{'s' * (cases > 1)})" for name, cases in counted.items()}
+    longest = max(1.0, *(mean["geometric_mean"] for of_run in means for mean in of_run.values()))
+    step = max(BAR_WIDTH + width_of("00.00×"), *map(width_of, headings)) + SPACE
+    left, top = SPACE + max(map(width_of, names.values())) + SPACE / 2, SPACE + 2 * ROW
+    write(root, title, SPACE, SPACE / 2, bold=True)
+    for row, name in enumerate(counted):
+        write(root, names[name], left - SPACE / 2, top + row * ROW, bold=name == ALL, end=True)
+    for place, (heading, of_run) in enumerate(zip(headings, means, strict=True)):
+        bars = Column(left + place * step, BAR_WIDTH, longest)
+        write(root, heading, bars.left, SPACE / 2 + ROW, faint=True)
+        for row, name in enumerate(counted):
+            if name in of_run:
+                _draw_family(root, bars, top + row * ROW, of_run[name])
+        bars.draw_line(root, top, top + len(counted) * ROW)
+    bottom = top + len(counted) * ROW + SPACE / 2
+    return finished(root, left + len(runs) * step, write_below(root, notes, bottom))
+
+
+def _draw_family(root: Any, bars: Column, top: float, mean: dict[str, Any]) -> None:
+    ratio = mean["geometric_mean"]
+    bars.draw_bar(root, top, ratio, ratio_text(ratio), FASTER if ratio >= 1 else SLOWER)
+    bars.draw_mark(root, top, mean["worst_ratio"], f"worst {ratio_text(mean['worst_ratio'])} {mean['worst_case']}")
+
+
+def means_of(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the mean of all gathers, then those of the families."""
+    whole = {} if run["gathers"] is None else {ALL: run["gathers"]}
+    return whole | run["families"]
+
+
+def told_means(run: dict[str, Any]) -> str:
+    """Return these means as text."""
+    return ", ".join(f"{name} {ratio_text(mean['geometric_mean'])}" for name, mean in means_of(run).items())
 
 
 def _families_plot(runs: list[Run]) -> str:
@@ -255,7 +303,7 @@ def _name(run: Run) -> str:
 
 def _sockets() -> str:
     """Return the prediction for the machine in two_sockets.json."""
-    return predict.as_markdown(predict.predict(CASES, predict.read_sockets(DOCS / "two_sockets.json")))
+    return predictions_as_markdown(predict(CASES, read_sockets(DOCS / "two_sockets.json")))
 
 
 PARTS: dict[str, Callable[[list[Run]], str]] = {

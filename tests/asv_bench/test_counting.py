@@ -8,6 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+import gathernest as gn
 from gathernest.asv_bench.benchmarks import counts
 from gathernest.asv_bench.benchmarks.cases import BY_NAME
 from gathernest.asv_bench.benchmarks.counting import fresh, instructions, session
@@ -42,6 +43,24 @@ def test_calls_are_those_of_the_pass_that_makes_them():
     assert returned == "returned"
     assert calls["calls-three"] == 4
     assert session.by_pass(run)[0] == calls
+
+
+@pytest.mark.thorough
+def test_calls_of_a_kernel_are_those_of_one_run_of_its_passes(monkeypatch):
+    monkeypatch.setattr(session, "KERNELS", ("rows-256B",))
+    session.compiling(gn)
+    found = session.compiling(gn)
+    assert found == session.compiling(gn)
+    with gn.knobs.scope(interpret=True):
+        kernel = gn.compile("gather", "1000000x64xf32", "100000xi64")
+    assert found["calls"].keys() - {session.OUTSIDE} == {step.partition("{")[0] for step in kernel.pipeline.split(",")}
+    printed, _ = session.by_pass(lambda: dict(kernel.stages))
+    assert found["calls"][session.OUTSIDE] < printed[session.OUTSIDE]  # no stage is printed or verified
+
+
+@pytest.mark.thorough
+def test_launch_on_two_threads_calls_no_python_function():
+    assert session.launching(gn) == 0
 
 
 def test_hidden_copy_doubles_the_traced_memory():

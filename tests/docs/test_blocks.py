@@ -21,8 +21,7 @@ from pathlib import Path
 import pytest
 
 from gathernest.ir.modules.context import parse_module
-from gathernest.tools import cli
-from gathernest.tools.mlir_opt import opt
+from gathernest.tools import cli, opt
 
 ROOT = Path(__file__).resolve().parents[2]
 # Their blocks are docstrings of operators and passes, which have tests of their own.

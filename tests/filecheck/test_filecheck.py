@@ -14,7 +14,7 @@ from filecheck.options import Options
 from filecheck.parser import Parser
 
 from gathernest.lowering.registry import PASSES
-from gathernest.tools.mlir_opt.opt import main
+from gathernest.tools.opt import main
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.mlir"))

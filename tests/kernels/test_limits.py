@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.tools.mlir_opt import opt
+from gathernest.tools import opt
 
 DATA, HUGE = np.arange(4.0), 10**5000
 

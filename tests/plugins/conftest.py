@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gathernest.ir.modules.plugins import plugins
-from gathernest.tools.mlir_opt import opt
+from gathernest.tools import opt
 
 UNIVERSE = """
 from dataclasses import dataclass

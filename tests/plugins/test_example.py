@@ -151,7 +151,7 @@ def test_bisect_names_it_where_it_is_wrong(run, tmp_path):
 
 
 def test_the_command_line_lists_it(run):
-    words = "-m", "gathernest.tools.mlir_opt.opt", "--list-passes"
+    words = "-m", "gathernest.tools.opt", "--list-passes"
     line = "  sort-indices           Run the iterations of a tile in the order of the pages that its indices point to."
     assert line in run(*words, installed=True).splitlines()
 

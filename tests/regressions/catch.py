@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from plants import FOLDER, PLANTS, Plant
 
-from gathernest.tools.tracking.paired.exact import COUNT, by_name
+from gathernest.tools.tracking.causes import COUNT_LIMIT_S, counts_by_name
+from gathernest.tools.tracking.processes import Process
 
 TRACKERS = ("static", "counts", "compare")
 # Growth of a count from which on it is named: less is what moved addresses make of instructions.
@@ -62,7 +63,12 @@ class Clone:
 
     def counts(self) -> dict[str, float]:
         """Return the exact counts by name."""
-        return by_name(self.python("-c", COUNT, "asv_bench")[1])
+        question = {"counts": str(self.folder / "asv_bench")}
+        with Process(sys.executable, self.environment, self.folder, "the clone", "see its errors") as process:
+            answer = process.ask(question, COUNT_LIMIT_S)
+        if "counts" not in answer:
+            raise SystemExit(f"the counts of the clone fail: {answer['missing']}")
+        return counts_by_name(answer["counts"])
 
 
 def in_static_report(clone: Clone, plant: Plant) -> tuple[bool, str]:

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from catch import Clone
 from plants import AGAIN
 
-from gathernest.tools.tracking.paired.signed_rank import centre, interval
+from gathernest.tools.tracking.sampling import centre, interval
 
 CASES = "scalars-256KB-table,rows-256B,nd-pairs-rows"
 PERCENTS = "0,3,5,10,30"

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gathernest.tools import cli
-from gathernest.tools.mlir_opt import opt
+from gathernest.tools import cli, opt
 
 OPERATOR = """func.func @gather(%data: tensor<9x4xf32>, %indices: tensor<5xi64>) -> tensor<5x4xf32> {
   %result = gather.gather %data, %indices axis 0 batch_dims 0 bounds error

@@ -155,10 +155,9 @@ def test_closed_pipe_ends_quietly_with_141():
 def test_closed_standard_output_is_no_crash(closed, tmp_path):
     file = tmp_path / "empty.mlir"
     file.write_text("builtin.module {}\n")
-    words = {
-        "show": ["gathernest.tools.cli", *SHOW, "--stage", "all"],
-        "opt": ["gathernest.tools.mlir_opt.opt", str(file)],
-    }[closed]
+    words = {"show": ["gathernest.tools.cli", *SHOW, "--stage", "all"], "opt": ["gathernest.tools.opt", str(file)]}[
+        closed
+    ]
     script = 'exec "$@" >&-'
     command = ["sh", "-c", script, "sh", sys.executable, "-m", *words]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -185,7 +184,7 @@ def test_closed_standard_input_is_one_line():
         ("cli", "--help"),
         ("cli", "show", "--help"),
         ("cli", "--version"),
-        ("mlir_opt.opt", "--help"),
+        ("opt", "--help"),
     ],
     ids=" ".join,
 )

@@ -16,8 +16,8 @@ from gathernest.kernels.playground import beside_upstream as beside
 from gathernest.lowering.upstream.machine_code import find_tools, strict_module
 from gathernest.tools import cli
 from gathernest.tools.commands import show
+from gathernest.tools.commands.show import columns
 from gathernest.tools.console.terminal import Parser
-from gathernest.tools.console.upstream_text import columns
 
 pytestmark = pytest.mark.thorough
 

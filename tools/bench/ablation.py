@@ -9,10 +9,10 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
 from ...lowering.schedule.schedule import NO_SCHEDULE, shorter_schedules
 from ...lowering.schedule.steps import STEPS, GatherLanes, StreamStores
-from .cases.case import Case, Inputs
+from .cases import Case, Inputs
 from .measure import geometric_mean
-from .peers.gathernest_peer import compile_case
-from .table import markdown_table
+from .peers import compile_case
+from .report import markdown_table
 
 ALL = "all of them"
 

@@ -17,9 +17,8 @@ from ...ir.element_types import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
 from ...kernels.roofline.lower_bound import MeasuredBound
-from .cases.case import Case, Inputs, expected
-from .peers.gathernest_peer import compile_case
-from .peers.peer import Call, Peer
+from .cases import Case, Inputs, expected
+from .peers import Call, Peer, compile_case
 
 if TYPE_CHECKING:
     from ...kernels.roofline.reference_loops import ReferenceLoops

@@ -5,12 +5,13 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...ir.array_spec import ArraySpec
+from ...ir.element_types import first_difference
 from ...ir.errors import GathernestError, ScheduleError
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.host_load import OtherLoad
@@ -18,7 +19,6 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
-from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
@@ -27,11 +27,10 @@ from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.shape import NestShape
-from .cases.case import Case, Inputs, expected
-from .cases.suite import BY_NAME
-from .measure import geometric_mean
-from .peers.gathernest_peer import compile_case
-from .table import markdown_table, ratio_text, time_text
+from .cases import BY_NAME, Case, Inputs, expected, problem_of_case
+from .measure import geometric_mean, in_turn
+from .peers import compile_case
+from .report import markdown_table, ratio_text, time_text
 
 # A candidate that takes so many times as long as the best in the first rounds is not timed again.
 FAR_SLOWER = 1.25
@@ -148,8 +147,10 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
         except ScheduleError as error:
             rejected[str(schedule)] = str(error)
             continue
-        if _gives(kernel, inputs, right):
-            calls[str(schedule)] = _call_of(kernel, inputs)
+        if gives(kernel, inputs, right):
+            calls[str(schedule)] = in_turn(
+                [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]
+            )
         else:
             rejected[str(schedule)] = "other bytes"
             wrong.append(f"{case.name}: {schedule} gives other bytes than NumPy")
@@ -181,16 +182,11 @@ def _changed_fields(one: Schedule, other: Schedule) -> int:
     return len({type(step) for step in set(one) ^ set(other)})
 
 
-def _call_of(kernel: Kernel, inputs: Inputs) -> Callable[[], object]:
-    """Return a call that uses the next set of indices each time."""
-    following = itertools.cycle(inputs.indices).__next__
-    return lambda: kernel(inputs.data, following(), inputs.out)
-
-
-def _gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
+def gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
+    """Return whether a kernel gives the right bytes for the first set of indices."""
     inputs.out.fill(1)
     kernel(inputs.data, inputs.indices[0], inputs.out)
-    return np.array_equal(inputs.out.reshape(-1).view(np.uint8), right.reshape(-1).view(np.uint8))
+    return first_difference(inputs.out, right) is None
 
 
 def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, float], str, float]:
@@ -259,9 +255,7 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
 
 
 def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
-    data, indices = (ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype)))
-    problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
-    nest = Layout.of(problem).nest
+    nest = Layout.of(problem_of_case(case)).nest
     kind = {"is_gradient": case.is_gradient, "is_reduction": case.is_reduction}
     chosen = str(choice_for(nest, machine, **kind).schedule)
     predict = _predictions(case, nest, machine)

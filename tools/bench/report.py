@@ -1,16 +1,26 @@
-"""The results of a run: means by family, the worst case, and everything as JSON."""
+"""The results of a run: means by family, tables for the terminal and as Markdown, JSON, and the stored runs."""
 
+import argparse
+import json
 import platform
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...kernels.host.cpu import cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
-from .cases.case import larger_than
-from .cases.suite import APART
-from .machines import FORMAT, model_text
+from ...ir.errors import GathernestError
+from ...ir.numbers import parse_json
+from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
+from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
+from ...lowering.schedule.machine_model import BUILT_IN
+from ..console.terminal import UsageError
+from .cases import APART, FAMILIES, describe, larger_than
 from .measure import OURS, Measured, geometric_mean
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
 
@@ -159,3 +169,273 @@ def _case_json(one: Measured) -> dict[str, Any]:
 def _figures_json(one: Measured) -> dict[str, Any]:
     names = ("median_us", "rounds_us", "ratios", "best_peer", "ratio", "ways", "rejected", "wrong")
     return {name: getattr(one, name) for name in names}
+
+
+FOLDER = PACKAGE / "docs" / "machines"
+# Of the files; 2 has new results, and 3 bounds of memory without zeros: those before are up to twice too short.
+FORMAT = 3
+FIRST_WITH_BOUNDS = 3
+OF_BOUND = "bound", "bound_us", "of_bound", "of_bound_in_order"
+MEANS_OF_BOUND = "of_bound_beyond_cache", "of_bound_in_order_beyond_cache"
+# What is no name in the model name of a CPU.
+NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
+
+
+def model_text(facts: dict[str, str]) -> str | None:
+    """Return the model of a CPU as /proc/cpuinfo tells it, and where its AVX-512 is hidden, which makes it another."""
+    model, name = facts.get("model"), built_in_for(facts)[0]
+    hides = BUILT_IN[name].wide_vector_bytes > AVX2_BYTES and not has_avx512(facts)
+    return f"{model} without AVX-512" if model and hides else model
+
+
+def machine_name(facts: dict[str, str], cores: int) -> str:
+    """Return a name of a machine for files: model name, family, model and cores, as in `amd-epyc-25-17-2-cores`.
+
+    Args:
+        facts: what /proc/cpuinfo says of a core; names that are missing are left out.
+        cores: how many can be used.
+    """
+    parts = [NOISE.sub(" ", facts.get("model name", "")), facts.get("cpu family", ""), model_text(facts) or ""]
+    words = re.findall(r"[a-z0-9.]+", " ".join(parts).lower())
+    return "-".join([*(words or ["cpu"]), str(cores), "core" if cores == 1 else "cores"])
+
+
+def storing_path(options: argparse.Namespace) -> Path:
+    """Return the file of this machine, where a command line measures what is stored.
+
+    Raises:
+        UsageError: it measures something else.
+        GathernestError: this is no checkout with its pages.
+    """
+    if options.case or options.quick or options.no_new_results or not set(options.family) <= set(APART):
+        raise UsageError(
+            "--store writes the whole suite in full, or beside what was stored the families that no mean over others "
+            f"has, --family {','.join(APART)}; leave --case, other families, --quick and --no-new-results out"
+        )
+    if not FOLDER.parent.is_dir():
+        raise GathernestError(f"--store writes to docs/machines of a checkout, and {PACKAGE} is none; use --json FILE")
+    path = FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
+    if options.family and not path.exists():
+        raise UsageError(f"--store --family adds to {path}, which does not exist; store the whole suite first")
+    return path
+
+
+def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Return the stored runs by name, those of older formats with what they lack as None.
+
+    Raises:
+        GathernestError: a run has a newer format than this reads.
+    """
+    return [read_run(path) for path in sorted(folder.glob("*.json"))]
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Return a stored run; see `stored_runs`."""
+    try:
+        run = {"format": 1, "new": None, **parse_json(path.read_bytes(), allow_nan=True)}
+    except (ValueError, TypeError) as error:
+        raise GathernestError(f"{path} is no stored run ({error}); store one with gathernest bench --store") from None
+    if run["format"] > FORMAT:
+        raise GathernestError(
+            f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"
+        )
+    has_bounds = run["format"] >= FIRST_WITH_BOUNDS
+    without, means = ({}, {}) if has_bounds else (dict.fromkeys(OF_BOUND), dict.fromkeys(MEANS_OF_BOUND))
+    return run | means | {"cases": [{"new": None, **case, **without} for case in run["cases"]]}
+
+
+def with_families(stored: dict[str, Any], measured: dict[str, Any], families: Collection[str]) -> dict[str, Any]:
+    """Return a stored run with the cases of some families measured later; "later" says when.
+
+    Args:
+        stored, measured: runs of one machine.
+        families: those of `measured`, each of `APART`: no mean over other families has their cases.
+
+    Raises:
+        GathernestError: the packages have other versions, or as many threads were not used.
+    """
+    for name in ("versions", "threads"):
+        if measured[name] != stored[name]:
+            raise GathernestError(
+                f"the stored run has {name} {stored[name]}, got {measured[name]}; store the whole suite, without "
+                "--family"
+            )
+    when = {name: measured[name] for name in ("time", "load", "rounds")}
+    kept = [case for case in stored["cases"] if case["family"] not in families]
+    merged = stored | {"format": FORMAT, "later": stored.get("later", {}) | dict.fromkeys(families, when)}
+    merged["cases"] = sorted([*kept, *measured["cases"]], key=lambda case: FAMILIES.index(case["family"]))
+    merged["families"] = _in_order(stored["families"] | measured["families"])
+    merged["new"] = stored["new"] | {"families": _in_order(stored["new"]["families"] | measured["new"]["families"])}
+    return merged
+
+
+def _in_order(means: dict[str, Any]) -> dict[str, Any]:
+    return {family: means[family] for family in sorted(means, key=FAMILIES.index)}
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """Return a run as JSON, lists of numbers on one line."""
+    return re.sub(r"\[[-\d.,\se]+\]", _on_one_line, json.dumps(found, indent=1)) + "\n"
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return f"[{' '.join(numbers[0].strip('[]').split())}]"
+
+
+HEADINGS = {OURS: "time", "onnxruntime": "ORT", "tensorflow": "TF"}
+ALL = "all gathers"
+# The widest table has so many characters.
+WIDTH = 130
+# The column of calls that make their result.
+NEW = "new result"
+
+
+def as_table(report: Report) -> "Table":
+    """Return a table for the terminal: the ratio to every peer, the best one marked, and that of new results."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    has_bounds = any(one.of_bound is not None for one in report.measured)
+    has_new = report.of_new_results is not None
+    table.add_column("case", no_wrap=True)
+    more = [*(["of bound"] if has_bounds else []), *(["new", "best"] if has_new else [])]
+    for name in (OURS, "best", *report.peers, *more):
+        table.add_column(HEADINGS.get(name, name), justify="right", no_wrap=True)
+    family = None
+    for one in report.measured:
+        if one.case.family != family:
+            family = one.case.family
+            table.add_row(Text(family, style="dim"))
+        cells = [Text(f"  {one.case.name}"), Text(time_text(one.median_us.get(OURS)))]
+        cells.append(Text(ratio_text(one.ratio), style=_style(one.ratio)))
+        cells += [Text(_peer_text(one, name), style="bold" if name == one.best_peer else "") for name in report.peers]
+        cells += [Text(_percent(one.of_bound) or "–")] if has_bounds else []
+        if has_new and (new := one.of_new_results) is not None:
+            cells += [Text(time_text(new.median_us.get(OURS))), Text(ratio_text(new.ratio), style=_style(new.ratio))]
+        table.add_row(*cells)
+    return table
+
+
+def summary(report: Report) -> list[str]:
+    """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
+    new = {} if report.of_new_results is None else _means(report.of_new_results)
+    lines = [_mean_line(name, mean, new.get(name)) for name, mean in _means(report).items()]
+    fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
+    return lines + [
+        f"{name:<24} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
+    ]
+
+
+def _mean_line(name: str, mean: Mean, new: Mean | None) -> str:
+    told = f"{name:<24} {_mean_text(mean)}"
+    return told if new is None else f"{told}; new results {_mean_text(new)}"
+
+
+def _mean_text(mean: Mean) -> str:
+    return f"{ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
+
+
+def markdown_table(headings: Sequence[str], marks: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table, its columns aligned by marks such as "--:"."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (headings, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(marks)}|", *lines[1:]])
+
+
+def as_markdown(report: Report) -> str:
+    """Return the README's table, with the means, the machine and the versions below it."""
+    new = report.of_new_results
+    rows: list[tuple[str, ...]] = []
+    for one in report.measured:
+        best = one.best_peer
+        told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
+        row = (one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, marked_ratio(one.ratio))
+        rows.append(row if new is None else (*row, _new_text(one.of_new_results)))
+    headings, marks = ("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:")
+    cases = markdown_table(*_with_new(new, headings, marks), rows)
+    of_new = {} if new is None else _means(new)
+    means: list[tuple[str, ...]] = []
+    for name, one in _means(report).items():
+        worst = f"{ratio_text(one.worst_ratio)}, {one.worst_case}"
+        row = (name, str(one.cases), ratio_text(one.geometric_mean), worst)
+        means.append(row if new is None else (*row, ratio_text(of_new[name].geometric_mean) if name in of_new else ""))
+    headings, marks = ("family", "cases", "geometric mean", "worst case"), ("---", "--:", "--:", "---")
+    families = markdown_table(*_with_new(new, headings, marks), means)
+    return f"{cases}\n\n{families}\n\n{conditions(report)}.\n"
+
+
+def _with_new(new: Report | None, headings: Sequence[str], marks: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return headings and marks of a table, with a column more for new results where they were measured."""
+    return (headings, marks) if new is None else ((*headings, NEW), (*marks, "--:"))
+
+
+def _new_text(one: Measured | None) -> str:
+    """Return the time of a case into a new result, with the ratio and the best peer."""
+    if one is None:
+        return ""
+    return new_result_text(one.median_us.get(OURS), one.ratio, one.best_peer)
+
+
+def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:
+    """Return a cell such as "3.10 ms, 2.57× jax"; without a peer the time alone."""
+    time_ = time_text(microseconds)
+    return time_ if peer is None else f"{time_}, {marked_ratio(ratio)} {peer}"
+
+
+def marked_ratio(ratio: float | None) -> str:
+    """Return a ratio for Markdown, bold where a peer wins."""
+    shown = ratio_text(ratio)
+    return f"**{shown}**" if ratio is not None and ratio < 1 else shown
+
+
+def _means(report: Report) -> dict[str, Mean]:
+    """Return the means of the families, and that of all gathers at the end."""
+    gathers = report.gathers()
+    return report.families() | ({} if gathers is None else {ALL: gathers})
+
+
+def conditions(report: Report) -> str:
+    """Return machine, threads, rounds and versions as one line."""
+    versions = [f"{name} {version}" for name, version in report.versions.items()]
+    rounds = f"medians of {report.rounds} interleaved rounds in one process, bytes compared first"
+    cut = f"; no dimension above {report.cut}" if report.cut is not None else ""
+    python = f"Python {platform.python_version()}, numba {package_version('numba')}"
+    threads = f"{report.threads} thread{'s' if report.threads > 1 else ''} for everyone but numpy, which has one"
+    threads += together_text([each and each._asdict() for each in report.together])
+    return f"{cpu_model()}, {usable_cores()} cores; {threads}; {rounds}{cut}; {python}, {', '.join(versions)}"
+
+
+def together_text(found: Sequence[Mapping[str, float] | None]) -> str:
+    """Return how many times as fast as one thread all were before and after a run, as JSON holds it; maybe nothing."""
+    times = [f"{each['computing']:.1f} and {each['copying']:.1f}" for each in found if each is not None]
+    if len(times) < 2:
+        return ""
+    return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
+
+
+def time_text(microseconds: float | None) -> str:
+    """Return a time with three digits, such as "4.56 µs" or "12.3 ms"; empty for none."""
+    if microseconds is None:
+        return ""
+    unit, value = ("ms", microseconds / 1e3) if microseconds >= 999.5 else ("µs", microseconds)
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
+def ratio_text(ratio: float | None) -> str:
+    """Return a ratio such as "1.25×"; empty for none."""
+    return "" if ratio is None else f"{ratio:.2f}×" if ratio < 99.995 else f"{ratio:.0f}×"
+
+
+def _peer_text(one: Measured, name: str) -> str:
+    if name in one.wrong and name not in one.ratios:
+        return "wrong"
+    return ratio_text(one.ratios.get(name)) or "–"
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{100 * fraction:.0f} %"
+
+
+def _style(ratio: float | None) -> str:
+    return "" if ratio is None else "bold red" if ratio < 1 else "bold green"

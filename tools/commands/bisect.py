@@ -9,9 +9,8 @@ import numpy as np
 
 from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
-from ..console.knob_options import read_schedule
-from ..console.output_paths import check_file
-from ..console.terminal import DONE, FAILED, Parser, make_console, progress
+from ..console.problem_options import read_schedule
+from ..console.terminal import DONE, FAILED, Parser, check_file, make_console, progress
 from .exec import add_stage_options, gather_of, read_file, with_header
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from ...ir.element_types import UnknownSizeError
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.problems.named_problem import problem_of
-from ..console.output_paths import check_file
 from ..console.problem_options import add_problem_options, problem_arguments
-from ..console.terminal import DONE, Parser, UsageError, make_console, progress
+from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, progress
 
 if TYPE_CHECKING:
     from ...kernels.c_functions.declaration import Declaration

@@ -6,12 +6,12 @@ The text is the source of Python's own standard library, so nothing is downloade
 import argparse
 import json
 import re
-import statistics
 import sysconfig
 import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from ...ir.element_types import first_difference
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
+from ...kernels.host.timing import time_interleaved
 from ...lowering.registry import SCHEDULED_NEST
-from ..console.stage_text import draw
+from ..console.stages import draw
 from ..console.terminal import DONE, FAILED, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
@@ -186,19 +187,11 @@ def measure(kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndar
     }
     if available_threads() == 1:
         del calls["gathernest"]
-    measured = {name: {"allocated_ms": list[float](), "out_given_ms": list[float]()} for name in calls}
-    with progress("timing", rounds) as advance:
-        for _ in range(rounds):
-            for name, call in calls.items():
-                for times, given in zip(measured[name].values(), (None, out), strict=True):
-                    start = time.perf_counter()
-                    call(given)
-                    times.append((time.perf_counter() - start) * 1e3)
-            advance(1)
-    return {
-        name: {kind: round(statistics.median(times), 3) for kind, times in kinds.items()}
-        for name, kinds in measured.items()
-    }
+    given = {"allocated_ms": None, "out_given_ms": out}
+    candidates = {(name, kind): partial(call, array) for name, call in calls.items() for kind, array in given.items()}
+    with progress("timing"):
+        timings = time_interleaved({" ".join(key): call for key, call in candidates.items()}, rounds=rounds)
+    return {name: {kind: round(1e3 * timings.median_s(f"{name} {kind}"), 3) for kind in given} for name in calls}
 
 
 def _print_input(console: "Console", text: Text, table: np.ndarray, batch: np.ndarray) -> None:

@@ -9,26 +9,19 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
-from ..console.output_paths import check_folder
 from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, seed
-from ..console.watch import add_arguments as add_watch_arguments
-from ..console.watch import add_timing, run_watched
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ...ir.problem import Problem
-    from ...lowering.pipeline import Stage
 
-# Elements of arrays that are written into the comment of a file.
-MOST_WRITTEN = 1000
 EXAMPLES = """examples:
   gathernest show --data 5x4xf32 --indices 3xi64 --stage fold-bounds > stage.mlir
   gathernest exec stage.mlir
   gathernest exec stage.mlir --engine numba --indices "[4,-1,0]xi64" --compare reference
   gathernest exec edited.mlir --compare stage.mlir
   gathernest exec operator.mlir -p nest --data table.npy --indices indices.npy
-  gathernest exec stage.mlir --engine numba --print-ir-after-change --timing
 
 A stage that `gathernest show --stage` prints begins with a comment of the options that it came from. They are
 read from there; those on the command line go first."""
@@ -41,9 +34,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--random", type=seed, metavar="SEED", help="fills arrays of which only the sizes are given")
     parser.add_argument("--engine", help="interpreter (the default), numba or upstream")
     parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
-    add_watch_arguments(parser)
-    add_timing(parser)
-    parser.add_argument("--dump-dir", metavar="DIR", help="write every stage to a file there, which runs again")
 
 
 def add_stage_options(parser: Parser) -> None:
@@ -66,13 +56,11 @@ def run(options: argparse.Namespace) -> int:
     from ...kernels.playground.check_stage import check_stage, difference, reference_result
     from ...kernels.playground.run_stage import execute, lowered
 
-    if options.dump_dir is not None:
-        check_folder("--dump-dir", options.dump_dir, "stages")
     text, module = read_file(options.file)
     given = with_header(options, text)
     problem, data, indices = gather_of(given)
     engine = "interpreter" if given["engine"] is None else given["engine"]
-    _lower(module, given["passes"], engine, options, comment_of(problem, data, indices))
+    lowered(module, given["passes"], engine)
     compare = "reference" if given["compare"] is None else given["compare"]
     if compare == "reference":
         wanted = reference_result(problem, data, indices)
@@ -94,31 +82,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         make_console(stderr=True).print(f"{options.file}: {engine} differs from {compare}: {found}")
     return DONE if found is None else FAILED
-
-
-def _lower(module: "ModuleOp", pipeline: str | None, engine: str, options: argparse.Namespace, comment: str) -> None:
-    """Run the passes that an engine needs, and print and write what the options ask for."""
-    from ...kernels.playground.run_stage import passes_to_run
-    from ...lowering.pipeline import record_stages
-    from ...lowering.stage_files import write_stages
-
-    passes = passes_to_run(module, pipeline, engine)
-    made: list[Stage] = []
-    try:
-        run_watched(record_stages(module, passes, first="input"), module, passes, options, made)
-    finally:
-        if options.dump_dir is not None:
-            write_stages(Path(options.dump_dir), made, comment)
-
-
-def comment_of(problem: "Problem", data: np.ndarray, indices: np.ndarray) -> str:
-    """Return the comment that makes a file run on these arrays, or on others of their sizes where they are large."""
-    from ...ir.array_spec import ArraySpec
-    from ...ir.modules.exec_comment import header
-
-    if data.size + indices.size <= MOST_WRITTEN:
-        return header(problem, data, indices)
-    return header(problem, ArraySpec.of(data), ArraySpec.of(indices))
 
 
 def read_file(file: str) -> "tuple[str, ModuleOp]":

@@ -16,11 +16,9 @@ from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
-from ..console.knob_options import check_machine, read_schedule
-from ..console.model_inputs import ASSUMED_SIZE, describe_problem
-from ..console.output_paths import check_file
-from ..console.problem_options import add_problem_options, problem_arguments
-from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
+from ..console.model_inputs import describe_problem
+from ..console.problem_options import ASSUMED_SIZE, add_problem_options, check_machine, problem_arguments, read_schedule
+from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
     from ...kernels.report.section import Section

@@ -3,7 +3,6 @@
 import argparse
 import json
 import re
-import statistics
 import textwrap
 import time
 from collections.abc import Callable, Mapping
@@ -17,20 +16,12 @@ from ...interop.models.model import Model, Plan, has_same_bytes, load
 from ...ir.element_types import element_type_name, first_difference
 from ...ir.errors import ModelError
 from ...kernels.host.cpu import cpu_model, usable_cores
-from ..console.model_inputs import (
-    ASSUMED_SIZE,
-    Arrays,
-    add_external_data_option,
-    describe_problem,
-    named_files,
-    random_inputs,
-    read_inputs,
-)
-from ..console.output_paths import check_folder
-from ..console.size_options import add_size_option, parse_sizes
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, seed
+from ...kernels.host.timing import time_interleaved
+from ..console.model_inputs import Arrays, describe_problem, named_files, random_inputs, read_inputs
+from ..console.problem_options import ASSUMED_SIZE, add_external_data_option, add_size_option, parse_sizes
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_folder, make_console, positive, seed
 
-# How often `--compare` calls each way, and the longest time of a trial in seconds.
+# The rounds of `--compare`, and the longest time of a trial in seconds.
 ROUNDS, MAX_TRIAL_S = 9, 30.0
 OURS, COLUMNS = "gathernest", 80
 EXAMPLES = """examples:
@@ -67,7 +58,7 @@ def add_arguments(parser: Parser) -> None:
         "status is 1 when they differ",
     )
     parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"timed calls of each way of --compare (default: {ROUNDS})"
+        "--rounds", type=positive, metavar="N", help=f"timed rounds of each way of --compare (default: {ROUNDS})"
     )
     parser.add_argument(
         "--list",
@@ -163,9 +154,9 @@ def _compare(model: Model, inputs: Arrays, rounds: int) -> dict[str, Any]:
     ours, theirs = ways[OURS](), dict(zip(model.outputs, ways[model.runtime.title](), strict=True))
     lines = [_difference(name, value, theirs[name], model.runtime.title) for name, value in ours.items()]
     differences = [line for line in lines if line]
-    alone = {name: _median_us([_time_us(way) for _ in range(rounds)]) for name, way in ways.items()}
-    turns = [{name: _time_us(way) for name, way in ways.items()} for _ in range(rounds)]
-    in_turn = {name: _median_us([turn[name] for turn in turns]) for name in ways}
+    alone = {name: 1e6 * time_interleaved({name: way}, rounds=rounds).median_s(name) for name, way in ways.items()}
+    timings = time_interleaved(ways, rounds=rounds)
+    in_turn = {name: 1e6 * timings.median_s(name) for name in ways}
     return {
         "with": model.runtime.title,
         "equal": not differences,
@@ -177,16 +168,6 @@ def _compare(model: Model, inputs: Arrays, rounds: int) -> dict[str, Any]:
         "cpu": cpu_model(),
         "cores": usable_cores(),
     }
-
-
-def _time_us(way: Callable[[], Any]) -> float:
-    start = time.perf_counter_ns()
-    way()
-    return (time.perf_counter_ns() - start) / 1e3
-
-
-def _median_us(times: list[float]) -> float:
-    return statistics.median(times)
 
 
 def _difference(name: str, ours: Any, theirs: Any, runtime: str) -> str | None:
@@ -272,7 +253,7 @@ def _print_report(facts: dict[str, Any], inputs: Arrays, plan: Plan | None) -> N
     for name, alone in found["alone_us"].items():
         console.print(f"{name:<34}{alone:>13,.1f} µs{found['in_turn_us'][name]:>13,.1f} µs")
     console.print(f"{'ratio, in turn':<34}{'':>16}{found['ratio']:>15.2f}x")
-    rounds = f"{found['rounds']} call{'s' * (found['rounds'] != 1)}"
+    rounds = f"{found['rounds']} round{'s' * (found['rounds'] != 1)}"
     console.print(f"Medians of {rounds}; {found['cpu']}, {found['cores']} cores.")
     if found["equal"]:
         console.print(f"{found['with']} gives the same bytes.", style="green")

@@ -1,9 +1,12 @@
 """`gathernest show`: print any stage of any gather, as text or as a picture of its loops, or explain its time."""
 
 import argparse
+import itertools
 import json
+import shlex
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.array_spec import ArraySpec
@@ -13,17 +16,19 @@ from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
 from ...lowering.registry import SCHEDULED_NEST
-from ..console.knob_options import read_schedule
-from ..console.output_paths import check_folder, check_given
-from ..console.problem_options import add_model_options, add_problem_options, problem_arguments, take_model
-from ..console.stage_diff import ends_of, print_diff, unified
-from ..console.stage_text import draw, join_stages
-from ..console.terminal import DONE, Parser, UsageError, flag_of, make_console, positive, progress
-from ..console.upstream_text import print_beside, show_command, whole_command
-from ..console.watch import add_arguments as add_watch_arguments
-from ..console.watch import add_timing, run_watched
+from ..console.problem_options import (
+    DEFAULTS,
+    add_model_options,
+    add_problem_options,
+    problem_arguments,
+    read_schedule,
+    take_model,
+)
+from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_diff
+from ..console.terminal import DONE, Parser, flag_of, make_console, positive, progress
 
 if TYPE_CHECKING:
+    from ...kernels.playground.beside_upstream import BesideUpstream, HotLoop
     from ...lowering.pipeline import Stage
 
     Stages = dict[str, Stage]
@@ -35,14 +40,12 @@ CODE_STAGES = {
     "asm": "its assembly",
 }
 NO_STAGES = (*CODE_STAGES, "all", "list")
-FOLDERS = {
-    "dump_dir": "write every stage there, in a folder of the gather's own",
-    "override_dir": "replace stages by those that were edited in such a dump",
-}
 NEST = "lower-to-nest"
 ROUNDS = 9
 # Columns that a description has behind the name of its stage, and how far it is indented below it otherwise.
 LEAST_ROOM, INDENT = 40, " " * 4
+# Columns of each of the hot loops of `--upstream`.
+LOOP_WIDTH = 56
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
@@ -109,28 +112,13 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="of calls with out, whose indices are all checked before anything is written; of new results when omitted",
     )
-    add_watch_arguments(parser)
-    add_timing(parser)
-    for name, said in FOLDERS.items():
-        parser.add_argument(flag_of(name), metavar="DIR", help=said)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the parts that the command line selects."""
-    given = {name: getattr(options, name) for name in FOLDERS}
-    folders = {name: (flag_of(name), folder) for name, folder in given.items() if folder is not None}
-    for flag, folder in folders.values():
-        check_given(flag, folder, "folder")
-    with knobs.scope_of_options(**folders):
-        if options.dump_dir is not None:
-            check_folder("--dump-dir", str(knobs.dump_dir), "stages")
-        return _show(options)
-
-
-def _show(options: argparse.Namespace) -> int:
     from ...kernels.runtime.compile import build_program, module_of, stages_of
-    from ...lowering.pipeline import parse_passes, stages_by_name
+    from ...lowering.pipeline import stages_by_name
 
     require("xdsl", "numba", "llvmlite")
     _check_options(options)
@@ -144,21 +132,17 @@ def _show(options: argparse.Namespace) -> int:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = kernel.plan
     made: list[Stage] = []
-    failure, module = None, module_of(plan.problem)
+    failure = None
     try:
-        run_watched(stages_of(plan, module), module, parse_passes(plan.pipeline), options, made)
-    except UsageError:
-        raise
+        made.extend(stages_of(plan, module_of(plan.problem)))
     except GathernestError as error:
         failure = error
     stages = stages_by_name(made)
-    asked = (options.stage,) if options.diff is None else ends_of(options.diff, list(stages))
-    if failure is not None and options.upstream:
+    asked = (options.stage,) if options.diff is None else diff_ends(options.diff, list(stages))
+    if failure is not None and (options.upstream or not {*asked} <= {*stages, "all", "list"}):
         raise failure
-    if failure is not None and not {*asked} <= {*stages, "all", "list"}:
-        raise failure
-    if options.dump_dir is not None and failure is None:
-        build_program(plan)
+    if knobs.dump_dir is not None and failure is None:
+        build_program(plan)  # writes the stages
     _check_stage(options.stage, options.picture and options.diff is None, list(stages))
     if options.upstream:
         _print_upstream(kernel, stages, options)
@@ -197,11 +181,11 @@ def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
 
 def _print_diff(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> None:
     """Print how one stage differs from another."""
-    first, second = ends_of(options.diff, list(stages))
+    first, second = diff_ends(options.diff, list(stages))
     for name in (first, second):
         _check_name(name, list(stages))
     before, after = (draw(stages[name]) or "" if options.picture else stages[name].text for name in (first, second))
-    text = unified(before, after, (f"after {first}" if first != "operator" else first, f"after {second}"))
+    text = unified_diff(before, after, (f"after {first}" if first != "operator" else first, f"after {second}"))
     if options.json:
         print(json.dumps({"gather": _title(kernel), "before": first, "after": second, "diff": text}))
     elif text:
@@ -216,11 +200,73 @@ def _print_upstream(kernel: Kernel, stages: "Stages", options: argparse.Namespac
 
     name = options.stage or list(stages)[-1]
     found = beside_upstream(kernel.plan, name, stages[name].text, options.rounds or ROUNDS)
-    command = show_command(options, name, str(kernel.schedule))
+    command = _show_command(options, name, str(kernel.schedule))
     if options.json:
-        print(json.dumps({"gather": _title(kernel), **found.to_json(), "command": whole_command(found, command)}))
+        print(json.dumps({"gather": _title(kernel), **found.to_json(), "command": _whole_command(found, command)}))
     else:
-        print_beside(found, command)
+        _print_beside(found, command)
+
+
+def _show_command(options: argparse.Namespace, stage: str, schedule: str) -> str:
+    """Return the command line that prints a stage of the gather that options name, with that schedule."""
+    words = ["gathernest", "show"]
+    for name in ("operator", "data", "indices", "axis", "batch_dims", "bounds", "scale"):
+        if getattr(options, name) != DEFAULTS.get(name):
+            words += [flag_of(name), str(getattr(options, name))]
+    words += ["--schedule", schedule] if options.passes is None else ["--passes", options.passes]
+    return shlex.join([*words, "--stage", stage])
+
+
+def _whole_command(found: "BesideUpstream", show: str) -> str:
+    """Return the pipe of programs from a gather to upstream's assembly, as a shell takes it."""
+    return " \\\n  | ".join([show, "gathernest-opt -t upstream", *found.command.split(" | ")])
+
+
+def columns(left: Sequence[str], right: Sequence[str], width: int = LOOP_WIDTH) -> list[str]:
+    """Return lines of two texts beside each other; one that is too long for its column ends in dots."""
+    cropped = (
+        [text if len(text) <= width else f"{text[: width - 3]}..." for text in pair]
+        for pair in itertools.zip_longest(left, right, fillvalue="")
+    )
+    return [f"{first:<{width}} | {second}".rstrip() for first, second in cropped]
+
+
+def _print_beside(found: "BesideUpstream", show: str) -> None:
+    """Print a comparison."""
+    from ...kernels.playground.beside_upstream import OURS, THEIRS
+
+    console = make_console()
+    sections = {
+        f"Stage {found.stage} by upstream": [_whole_command(found, show), *([found.remark] if found.remark else [])],
+        "Bytes of the result": [
+            f"{maker:<10}  {found.differences.get(maker) or 'equal to the reference of the operator'}"
+            for maker in (OURS, THEIRS)
+        ],
+        "Time of a call from Python, by one thread": [
+            *(f"{maker:<10}  {found.times_us[maker]:.2f} µs" for maker in (OURS, THEIRS)),
+            f"{OURS} is {found.ratio:.2f} times as fast: the median of the ratios within each round",
+        ],
+        "Hot loops (--json has the whole assembly)": _hot_loops(found.hot_loops(OURS), found.hot_loops(THEIRS)),
+    }
+    for number, (title, lines) in enumerate(sections.items()):
+        console.print(f"\n{title}" if number else title, style="bold")
+        console.print("\n".join(lines))
+
+
+def _hot_loops(ours: Sequence["HotLoop"], theirs: Sequence["HotLoop"]) -> list[str]:
+    """Return the loops of both, the first beside the first and so on."""
+    lines = columns(["gathernest"], ["upstream"])
+    for left, right in itertools.zip_longest(ours, theirs):
+        lines += columns(_loop_lines(left), _loop_lines(right))
+    return lines
+
+
+def _loop_lines(loop: "HotLoop | None") -> list[str]:
+    """Return the lines of a loop behind one that counts them; nothing where there is no loop."""
+    if loop is None:
+        return []
+    kinds = ", ".join(f"{count} {kind}" for kind, count in loop.counts.items())
+    return ["", f"# {sum(loop.counts.values())} instructions: {kinds}", *loop.lines]
 
 
 def _check_options(options: argparse.Namespace) -> None:

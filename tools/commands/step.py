@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...ir.errors import InvalidGatherError, show
 from ...kernels.host.dependencies import require
 from ...lowering.registry import SCHEDULED_NEST
-from ..console.knob_options import read_schedule
+from ..console.problem_options import read_schedule
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress, seed
 from .exec import add_stage_options, gather_of, read_file, with_header
 

@@ -13,10 +13,18 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import sharing_threads
 from ...kernels.tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path
-from ..console.knob_options import read_schedule
-from ..console.output_paths import check_file
-from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
+from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments, read_schedule
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    check_file,
+    make_console,
+    positive,
+    positive_seconds,
+    progress,
+)
 
 if TYPE_CHECKING:
     from ...kernels.tuning.tuner import Progress, TuningResult

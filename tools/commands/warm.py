@@ -11,8 +11,13 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine_files.calibration_file import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
-from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
-from ..console.size_options import add_size_option, parse_sizes
+from ..console.problem_options import (
+    add_problem_options,
+    add_size_option,
+    check_no_problem,
+    parse_sizes,
+    problem_arguments,
+)
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..machine.calibrate import measured
 

@@ -12,19 +12,10 @@ from ...interop.models.model import Model
 from ...interop.models.runtime import TensorSpec
 from ...ir.errors import InvalidGatherError, ModelError, did_you_mean
 from ...ir.problem import Problem
-from .terminal import Parser, UsageError
+from .terminal import UsageError
 
 Arrays = dict[str, np.ndarray]
-# The size that commands take where only a run of the model knows it.
-ASSUMED_SIZE = 128
 MAX_RANDOM_BYTES = 2**31
-
-
-def add_external_data_option(parser: Parser) -> None:
-    """Declare `--allow-external-data`."""
-    parser.add_argument(
-        "--allow-external-data", action="store_true", help="read a model's weights from other files in its folder"
-    )
 
 
 def describe_problem(problem: Problem) -> str:

@@ -1,18 +1,30 @@
-"""How a command line names one gather: its operator, the arrays as text, and the attributes."""
+"""Options that commands share: a gather, the node of a model, sizes of its inputs, a schedule, a machine."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import UnknownSizeError
-from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.errors import GathernestError, InvalidGatherError, ScheduleError
+from ...kernels.host.knobs import KnobError, knobs
+from ...kernels.host.machine import machine_model
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
-from .model_inputs import ASSUMED_SIZE, add_external_data_option
+from ...lowering.schedule.schedule import Schedule
 from .terminal import Parser, UsageError, flag_of, integer
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
+# Commands take this size where only a run of the model knows it.
+ASSUMED_SIZE = 128
+
+
+def add_external_data_option(parser: Parser) -> None:
+    """Declare `--allow-external-data`."""
+    parser.add_argument(
+        "--allow-external-data", action="store_true", help="read a model's weights from other files in its folder"
+    )
 
 
 def add_model_options(parser: Parser) -> None:
@@ -106,3 +118,46 @@ def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
         return arguments
     problem = problem_of(**arguments, **{name: getattr(options, name) for name in FACTORS})
     return arguments | {"operator": problem.name, "indices": str(problem.indices), "bounds": str(problem.bounds)}
+
+
+def add_size_option(parser: Parser) -> None:
+    """Declare the option."""
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a size that a model leaves open, for inputs at random; INPUT.AXIS=N where it has no name; repeat",
+    )
+
+
+def parse_sizes(entries: Sequence[str]) -> dict[str, int]:
+    """Return sizes by their names, for entries as `batch=4`; raises UsageError for what is none, or given twice."""
+    sizes: dict[str, int] = {}
+    for entry in entries:
+        name, _, text = entry.rpartition("=")
+        if not name or not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise UsageError(f"--size {entry!r} is not NAME=N, as in --size batch=4 (or, without a name, tokens.0=4)")
+        if name in sizes:
+            raise UsageError(f"--size {name!r} is given twice")
+        sizes[name] = int(text)
+    return sizes
+
+
+def read_schedule(text: str | None, option: str = "--schedule") -> Schedule | None:
+    """Return the schedule that an option names, None where it is not given; raises ScheduleError."""
+    if text is None:
+        return None
+    try:
+        return Schedule.parse(text)
+    except ScheduleError as error:
+        raise ScheduleError(f"{option}: {error}") from None
+
+
+def check_machine(option: str, said: str) -> None:
+    """Check that an option names a machine model; raises UsageError."""
+    try:
+        with knobs.scope_of_options(machine=(option, said)):
+            machine_model()
+    except KnobError as error:
+        raise UsageError(str(error)) from None

@@ -10,6 +10,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...ir.errors import SOURCE_HINT, GathernestError, did_you_mean, show
@@ -92,6 +93,14 @@ def _read_whole(text: str, least: int, most: int, wanted: str) -> int:
         raise argparse.ArgumentTypeError(f"expected {wanted}{limit}, got {show(text)}") from None
 
 
+def words(text: str) -> list[str]:
+    """Read words with commas between, as an argument's type."""
+    found = [word.strip() for word in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas between, got {show(text)}")
+    return found
+
+
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
     try:
@@ -102,6 +111,60 @@ def positive_seconds(text: str) -> float:
         limit = f", at most {_MAX_SECONDS:g}" if number > 0 else ""
         raise argparse.ArgumentTypeError(f"expected seconds above 0{limit}, got {show(text)}")
     return number
+
+
+# ---- paths that options say a command writes, checked before its work ----
+
+
+def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> None:
+    """Check that a file can be written; its folder may be missing where the command makes it; raises UsageError."""
+    place = check_given(option, path, "file")
+    if place.is_dir():
+        raise UsageError(f"{option} {path} is a folder; name a file in it")
+    _check_place(option, place, "file")
+    if not makes_folder and not place.parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {place.parent}; make it first")
+
+
+def check_folder(option: str, path: Path | str, what: str) -> None:
+    """Check that a folder is there or can be made, for `what` goes there; raises UsageError."""
+    place = check_given(option, path, "folder")
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"{option} {path} is a file, and {what} go to a folder; name another")
+    _check_place(option, place, "folder")
+
+
+def check_given(option: str, path: Path | str, kind: str) -> Path:
+    """Return the path of an option; raises UsageError where it is empty."""
+    if path == "":
+        raise UsageError(f"{option} is empty; give it the name of a {kind}")
+    return Path(path)
+
+
+def _check_place(option: str, place: Path, kind: str) -> None:
+    """Check the lowest part of a path that is there: a folder if it is above the place, and one to write to."""
+    there = next((part for part in (place, *place.parents) if part.exists()), place)
+    if there != place and not there.is_dir():
+        raise UsageError(f"{option} {place}: {there} is a file, not a folder; name another {kind}")
+    if not os.access(there, os.W_OK):
+        raise UsageError(f"{option} {place} cannot be written; name another {kind}")
+
+
+def write_text(target: str, text: str) -> None:
+    """Write a text to a file, or to standard output for `-`."""
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+
+
+def say(kind: str, *lines: str) -> None:
+    """Write lines such as `gathernest: note: ...` to standard error."""
+    for line in lines:
+        print(f"gathernest: {kind}: {line}", file=sys.stderr, flush=True)
+
+
+# ---- the run of a tool ----
 
 
 def run_tool(program: str, body: Callable[[], int], *, shows_traceback: bool = False) -> int:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import built_in_machine
 from ...kernels.host.machine_files.calibration_file import BUSY_CORES
-from ..console.output_paths import check_file
-from ..console.terminal import DONE, Parser, UsageError, make_console, progress
+from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, progress
 
 if TYPE_CHECKING:
     from ...kernels.host.machine_files.calibration_file import Calibration

@@ -29,8 +29,8 @@ SETTINGS = {
     "NUMBA_CPU_FEATURES": "",
     "NUMBA_CPU_NAME": CPU_NAME,
     "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
+    "PYTHONPYCACHEPREFIX": "bytecode",  # the session fills it, so that no other process compiles what it imports
     "PYTHONSAFEPATH": "1",
 }
 

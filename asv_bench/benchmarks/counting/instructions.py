@@ -1,9 +1,10 @@
-"""Instructions of calls, of kernels and of the pipeline under callgrind; kernels come from the cache of `session.py`.
+"""Instructions of calls, kernels, the pipeline and an import under callgrind, after `session.py` filled the cache.
 
 `count` is what `../counts.py` calls; as a program it is what runs in valgrind.
 """
 
 import gc
+import importlib
 import json
 import platform
 import re
@@ -50,9 +51,15 @@ def why_not() -> str | None:
 
 
 def count(place: fresh.Place) -> dict[str, float]:
-    """Return instructions by name: of a call, of a kernel for each row or element that it reads, of the pipeline."""
+    """Return instructions by name: of a call, of a kernel for each row or element that it reads, and of the others."""
+    return _counted(place) | _counted(place, "import")
+
+
+def _counted(place: fresh.Place, *words: str) -> dict[str, float]:
+    for path in place.folder.glob("callgrind.*"):
+        path.unlink()
     valgrind = ("valgrind", *("-q", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=callgrind"))
-    names = place.ask("instructions", before=valgrind)
+    names = place.ask("instructions", *words, before=valgrind)
     dumps = sorted(place.folder.glob("callgrind.*"), key=lambda path: int(path.suffix[1:]))
     totals = [int(found[1]) for path in dumps if (found := TOTAL.search(path.read_text()))]
     if len(totals) != len(names):
@@ -76,8 +83,10 @@ def regions(gn: Any) -> dict[tuple[str, int], Callable[[], Any]]:
     for name in KERNELS:
         case = cases.BY_NAME[name]
         found["kernel " + name, case.rows] = cases.bind(case, case.make(sets=1, zeros=True), gn)
-    compiled = cases.compiled(cases.BY_NAME[PIPELINE], cases.BY_NAME[PIPELINE].make(sets=1, zeros=True), gn)
-    found["pipeline", 1] = lambda: dict(compiled.stages)
+    case = cases.BY_NAME[PIPELINE]
+    with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
+        compiled = cases.compiled(case, case.make(sets=1, zeros=True), gn)
+    found["pipeline", 1] = lambda: compiled.source
     return found
 
 
@@ -90,19 +99,21 @@ def _often(call: Callable[[], Any]) -> Callable[[], None]:
 
 
 def main() -> None:
-    be_generic()
-    import gathernest
-
     requests = Requests()
     if not requests.send(RUNNING_ON_VALGRIND):
         raise SystemExit("this script runs in valgrind")
-    names = regions(gathernest)
+    calls: dict[tuple[str, int], Callable[[], Any]]
+    if sys.argv[1:] == ["import"]:
+        calls, warmups = {("nothing", 1): lambda: None, ("import", 1): lambda: importlib.import_module("gathernest")}, 0
+    else:
+        be_generic()
+        calls, warmups = regions(importlib.import_module("gathernest")), 3
     gc.disable()
-    for call in names.values():
-        for _ in range(3):  # the second like call is remembered, and found from the third on
+    for call in calls.values():
+        for _ in range(warmups):  # the second like call is remembered, and found from the third on
             call()
         requests.count(call)
-    print(json.dumps(list(names)))
+    print(json.dumps(list(calls)))
 
 
 if __name__ == "__main__":

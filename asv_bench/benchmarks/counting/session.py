@@ -30,27 +30,46 @@ KERNELS = (
 )
 OPERATION = re.compile(r'^\s*(?:[%\w:, ]+ = )?"?[a-z_]+\.[\w.]+', re.MULTILINE)
 LARGE = (250_000, 64)
-# What runs between passes: the module is verified and printed there.
+# The calls between passes: of the pass manager and the code generator.
 OUTSIDE = "between passes"
 
 
 def count(gn: Any) -> dict[str, Any]:
     """Return the counts by name."""
-    found: dict[str, Any] = {"calls": {}, "operations": {}, "source_lines": {}}
+    memory = {name: traced(call) for name, call in allocating(gn).items()}
+    return compiling(gn) | {"memory": memory, "launch": {"two threads": launching(gn)}}
+
+
+def compiling(gn: Any) -> dict[str, dict[str, int]]:
+    """Return the Python calls of passes, the operations after each, and the lines of the source, over the kernels.
+
+    The kernels are not compiled, so that their source is made as in a first call: the passes run once, and nothing is
+    printed or verified between them.
+    """
+    found: dict[str, dict[str, int]] = {"calls": {}, "operations": {}, "source_lines": {}}
     for name in KERNELS:
         case = cases.BY_NAME[name]
-        inputs = case.make(sets=1, zeros=True)
-        kernel = cases.compiled(case, inputs, gn)
-        found["source_lines"][name] = len(kernel.source.splitlines())
-        _ = kernel.stages  # fills what is remembered for the process
-        calls, stages = by_pass(lambda kernel=kernel: dict(kernel.stages))
+        with gn.knobs.scope(interpret=True):
+            kernel = cases.compiled(case, case.make(sets=1, zeros=True), gn)
+        _ = kernel.source  # fills the caches of the process
+        calls, source = by_pass(lambda kernel=kernel: kernel.source)
+        found["source_lines"][name] = len(source.splitlines())
         _add(found["calls"], calls)
         _add(
             found["operations"],
-            {stage.partition("#")[0]: len(OPERATION.findall(text)) for stage, text in stages.items()},
+            {stage.partition("#")[0]: len(OPERATION.findall(text)) for stage, text in kernel.stages.items()},
         )
-    found["memory"] = {name: traced(call) for name, call in allocating(gn).items()}
     return found
+
+
+def launching(gn: Any) -> int:
+    """Return the Python functions that a call of a kernel calls when it shares its work between two threads."""
+    case = cases.BY_NAME["rows-256B"]
+    with gn.knobs.scope(num_threads=2):
+        call = cases.bind(case, case.make(sets=1, zeros=True), gn)
+        for _ in range(3):  # the second like call is stored in the call cache, and found from the third on
+            call()
+        return sum(by_pass(call)[0].values())
 
 
 def by_pass(call: Any) -> tuple[dict[str, int], Any]:

@@ -15,8 +15,7 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.schedule.steps import Prefetch, Step, StreamStores, VectorizeInner
-from gathernest.tools.bench.cases.case import gather_of
-from gathernest.tools.bench.cases.suite import SUITE
+from gathernest.tools.bench.cases import SUITE, gather_of
 
 HERE = Path(__file__).parent / "machines"
 MACHINES = sorted(path.stem for path in HERE.glob("*.json"))

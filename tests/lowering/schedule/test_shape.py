@@ -24,7 +24,7 @@ from gathernest.lowering.schedule.candidates import Space, candidates
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.shape import ADDED, ELEMENTS, ONCE, summarize
-from gathernest.tools.bench.cases.suite import SUITE
+from gathernest.tools.bench.cases import SUITE
 
 CASES = [case for case in SUITE if case.family != "call"]
 # The steps that move loops, and the pass before them.

@@ -3,7 +3,7 @@
 import pytest
 
 from gathernest.tools.bench.ablation import ALL, ablate, as_markdown
-from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.cases import Case
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from gathernest.tools.bench.alternating import NO_PEER, Alternated, as_markdown
-from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.alternating import NO_PEER, TIMED, Alternated, as_markdown
+from gathernest.tools.bench.cases import Case
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 
 
 def test_table_has_the_times_their_ratios_and_the_mean_of_each_peer():
     found = [
-        Alternated(ROWS, "torch", 10.0, 20.0, 15.0, 10.0, 30.0, 2.0, 1.5, 1.0, 3.0, 0.5),
-        Alternated(ROWS, "torch", 10.0, 20.0, 60.0, 10.0, 30.0, 2.0, 6.0, 1.0, 3.0, 2.0),
+        Alternated.of(ROWS, "torch", [dict(zip(TIMED, seconds, strict=True))])
+        for seconds in ((1e-5, 2e-5, 1.5e-5, 1e-5, 3e-5), (1e-5, 2e-5, 6e-5, 1e-5, 3e-5))
     ]
     table = as_markdown(found, 2, 7).splitlines()
     cells = "10.0 µs | 2.00×, 20.0 µs | 1.50×, 15.0 µs | 1.00×, 10.0 µs | 3.00×, 30.0 µs | 0.50× |"

@@ -6,12 +6,23 @@ import numpy as np
 import pytest
 
 from gathernest.ir.errors import DependencyError, GathernestError
-from gathernest.tools.bench.by_hand import library as by_hand
-from gathernest.tools.bench.by_hand.compare import EARLY, MORE, Beside, as_markdown, compare
-from gathernest.tools.bench.by_hand.library import CHECKS, FUSED, SEPARATE, UNCHECKED, Variant, sizes_of
-from gathernest.tools.bench.by_hand.variants import check_bytes, unchecked_variants
-from gathernest.tools.bench.cases.case import Case
-from gathernest.tools.bench.cases.suite import chosen
+from gathernest.tools.bench import by_hand
+from gathernest.tools.bench.by_hand import (
+    CHECKS,
+    EARLY,
+    FUSED,
+    MORE,
+    SEPARATE,
+    UNCHECKED,
+    Beside,
+    Variant,
+    as_markdown,
+    check_bytes,
+    compare,
+    sizes_of,
+    unchecked_variants,
+)
+from gathernest.tools.bench.cases import Case, chosen
 from gathernest.tools.console.terminal import UsageError
 
 CASES = [
@@ -33,7 +44,7 @@ def library(program):
 
 @pytest.mark.thorough
 def test_every_variant_gives_the_plain_bytes_and_counts_indices_out_of_range(library, monkeypatch):
-    monkeypatch.setattr("gathernest.tools.bench.by_hand.variants.STREAMED_FROM_BYTES", 0)
+    monkeypatch.setattr("gathernest.tools.bench.by_hand.STREAMED_FROM_BYTES", 0)
     for case in CASES:
         inputs, sizes = case.make(sets=1), sizes_of(case)
         assert sizes is not None

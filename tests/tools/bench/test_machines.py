@@ -12,9 +12,10 @@ import pytest
 from gathernest.asv_bench.benchmarks.cases import BY_NAME
 from gathernest.ir.errors import GathernestError
 from gathernest.kernels.host.cpu import cpu_facts, usable_cores
-from gathernest.tools.bench import command, machines
-from gathernest.tools.bench.machines import FORMAT, machine_name, stored_runs
+from gathernest.tools.bench import command
+from gathernest.tools.bench import report as machines
 from gathernest.tools.bench.measure import Measured
+from gathernest.tools.bench.report import FORMAT, machine_name, stored_runs
 
 GENOA = {"vendor_id": "AuthenticAMD", "model name": "AMD EPYC", "cpu family": "25", "model": "17"}
 STORED = ("rows-8B", "bags-zipf", "call-kernel")

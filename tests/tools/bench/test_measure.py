@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from gathernest.kernels.host.knobs import knobs
-from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.cases import Case
 from gathernest.tools.bench.measure import measure
-from gathernest.tools.bench.peers.gathernest_peer import Gathernest
-from gathernest.tools.bench.peers.numpy_peer import NumPy
-from gathernest.tools.bench.peers.peer import Peer
+from gathernest.tools.bench.peers import Gathernest, NumPy, Peer
 
 ROWS = Case("rows", "rows", (20, 4), (7,))
 

@@ -13,8 +13,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.tools.bench import peers
-from gathernest.tools.bench.cases.case import Case, expected
-from gathernest.tools.bench.cases.suite import SUITE
+from gathernest.tools.bench.cases import SUITE, Case, expected
 from gathernest.tools.bench.peers import enter
 from gathernest.tools.console.terminal import UsageError
 
@@ -45,7 +44,7 @@ def torch_as_before():
 def adapter(name: str):
     for package in INSTALLED[name]:
         pytest.importorskip(package, reason=f"the adapter of {name} needs {package}, which is not installed")
-    candidate = peers.load(name)
+    candidate = peers.PEERS[name]()
     candidate.start(1)
     return candidate
 
@@ -120,7 +119,6 @@ def without(monkeypatch):
 
     def hide(*names: str) -> None:
         for name in names:
-            monkeypatch.delitem(sys.modules, f"{peers.__name__}.{name}_peer", raising=False)
             monkeypatch.setitem(sys.modules, name, None)
 
     return hide

@@ -8,7 +8,7 @@ import pytest
 
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.tools.bench import regret
-from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.cases import Case
 from gathernest.tools.bench.regret import (
     Candidate,
     Measured,
@@ -54,7 +54,7 @@ def test_each_candidate_has_a_time_a_prediction_and_the_chosen_one_comes_first(m
 
 def test_a_candidate_with_other_bytes_is_named_and_not_timed(measured, monkeypatch):
     chosen, other, *_ = measured.cases[0].candidates
-    monkeypatch.setattr(regret, "_gives", lambda kernel, inputs, right: str(kernel.schedule) == chosen.schedule)
+    monkeypatch.setattr(regret, "gives", lambda kernel, inputs, right: str(kernel.schedule) == chosen.schedule)
     (one,) = measure_regret([ROWS], rounds=1, threads=2, most=2, advance=lambda done: None).cases
     assert one.candidates[1].schedule == other.schedule
     assert (one.candidates[1].measured_us, one.candidates[1].rejected) == (None, "other bytes")

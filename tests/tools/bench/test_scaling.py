@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gathernest.tools.bench.scaling import predict
-from gathernest.tools.bench.scaling.compare import CASES, Scaled, as_markdown
+from gathernest.tools.bench.scaling import CASES, Scaled, as_markdown, predict, read_sockets
 
 
 def test_markdown_has_the_median_the_least_and_the_greatest_gain():
@@ -33,13 +32,13 @@ MACHINE = Path(__file__).resolve().parents[3] / "docs" / "two_sockets.json"
 
 
 def test_bandwidth_of_a_socket_bounds_its_threads_and_the_other_socket_adds_its_own():
-    machine = predict.read_sockets(MACHINE)
+    machine = read_sockets(MACHINE)
     assert machine.threads == [1, 2, 8, 16, 32, 64]
     models = [machine.model(threads) for threads in machine.threads]
     assert [model.memory_bytes_per_ns for model in models] == [200] * 5 + [400]
     assert [model.line_ns[3] for model in models] == pytest.approx([3.0] * 5 + [4.2])
     assert [model.launch_ns for model in models] == [550, 600, 900, 1300, 2100, 3700]
-    (one,) = predict.predict([case for case in CASES if case.name == "rows of 256 B"], machine)
+    (one,) = predict([case for case in CASES if case.name == "rows of 256 B"], machine)
     times_us = {threads: each.time_us for threads, each in one.by_threads.items()}
     assert times_us[1] > 1.9 * times_us[2] / 1.05 and times_us[16] == pytest.approx(times_us[32], rel=0.2)
 

@@ -118,7 +118,7 @@ def test_comparison_times_both_ways_and_looks_at_bytes(gathernest, model, tokens
     lines = ended.out.splitlines()
     assert lines[3].split() == ["alone", "in", "turn"]
     assert lines[4].startswith("gathernest ") and lines[6].startswith("ratio, in turn ")
-    assert lines[7].startswith("Medians of 3 calls; ")
+    assert lines[7].startswith("Medians of 3 rounds; ")
     assert lines[8].endswith(" gives the same bytes.")
     assert all(len(line) <= 80 for line in lines)
     found = json.loads(gathernest(*words, "--json").out)["compare"]

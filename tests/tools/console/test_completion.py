@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import gathernest as gn
-from gathernest.tools.console.install_completion import install
+from gathernest.tools.console.completion import install
 
 SHELLS = ("bash", "zsh", "fish")
 # Runs the function that the script declares for a command, as bash does when Tab is pressed.
@@ -25,7 +25,7 @@ def scripts(tmp_path_factory):
     """Return a function to the file with the script of a program for a shell."""
     pytest.importorskip("shtab")
     folder = tmp_path_factory.mktemp("scripts")
-    modules = {"gathernest": "gathernest", "gathernest-opt": "gathernest.tools.mlir_opt.opt"}
+    modules = {"gathernest": "gathernest", "gathernest-opt": "gathernest.tools.opt"}
 
     @functools.cache
     def script(program, shell):

@@ -124,7 +124,7 @@ def test_module_runs_as_a_script_and_verifies_nothing_where_it_is_told_so(gather
         "func.func @use(%a: i64) {\n  %c = arith.addi %a, %b : i64\n  %b = arith.addi %a, %a : i64\n  func.return\n}\n"
     )
     assert gathernest_opt(stdin=unordered).status == 1
-    command = [sys.executable, "-m", "gathernest.tools.mlir_opt.opt", "--disable-verify"]
+    command = [sys.executable, "-m", "gathernest.tools.opt", "--disable-verify"]
     ended = subprocess.run(command, input=unordered, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "%c = arith.addi %a, %b : i64" in ended.stdout

@@ -1,0 +1,606 @@
+"""The runtimes that run the cases: gathernest, and its peers, each a class that prepares calls.
+
+A peer says which cases it cannot run and why, and prepares the others for its runtime's fastest path: sessions are made
+beforehand, inputs are not copied in a call, and the result is given where the runtime takes one. A runtime is imported
+by `Peer.__init__`, and nowhere else.
+"""
+
+import contextlib
+import math
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import DependencyError, did_you_mean
+from ...kernels.gather import gather
+from ...kernels.host.cpu import package_version
+from ...kernels.kernel import Kernel
+from ...kernels.kernel import compile as compile_gather
+from ...lowering.schedule.schedule import Schedule
+from ..console.terminal import UsageError
+from .cases import Case, Inputs
+
+Call = Callable[[], Any]
+# Ways to run a case, by the called function: one call for each set of indices.
+Variants = Mapping[str, Sequence[Call]]
+
+# NumPy loops over at most this many batches in Python.
+MAX_PYTHON_BATCHES = 64
+ONNX_OPSET, ONNX_CPU = 13, ("cpu", 0)
+# Dtypes whose bytes OpenVINO's CPU plugin keeps: it computes in float32 and int32.
+OPENVINO_DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "bool")
+
+
+class Peer(ABC):
+    """A runtime that gathers.
+
+    Attributes:
+        name: as on the command line, and as its package is imported.
+        index_dtypes: the dtypes of indices that it takes; all when empty.
+        is_allocating: whether it makes every result, because it can write into none that is given.
+        missing: why it cannot run an operator, by its name.
+        threads: how many it uses.
+    """
+
+    name: ClassVar[str]
+    index_dtypes: ClassVar[tuple[str, ...]] = ()
+    is_allocating: ClassVar[bool] = False
+    missing: ClassVar[Mapping[str, str]] = {}
+    threads: int = 1
+
+    def start(self, threads: int) -> None:
+        """Set the number of threads; called once, before all cases."""
+        self.threads = threads
+
+    def rejection(self, case: Case) -> str | None:
+        """Return why it cannot run a case, or None where it can."""
+        if case.operator in self.missing:
+            return self.missing[case.operator]
+        is_taken = not self.index_dtypes or case.index_dtype in self.index_dtypes
+        return None if is_taken else f"has no {case.index_dtype} indices"
+
+    @abstractmethod
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        """Return the ways to run a case that it can run, into the result that `case.into` names.
+
+        The arrays live at least as long as the calls. Each call of a case into "new" returns a result of its own.
+        """
+
+    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
+        """Return the result of a call as an array: its return value, or `out` for None."""
+        return out if returned is None else np.asarray(returned)
+
+
+def _by_way(sets: Sequence[Mapping[str, Call]]) -> Variants:
+    """Return the calls by way, for the ways of each set of indices."""
+    return {name: [calls[name] for calls in sets] for name in sets[0]}
+
+
+def _cut(case: Case) -> tuple[slice, ...]:
+    """Return the part of the table that a gather of elements reads."""
+    return tuple(slice(size) if dim != case.axis else slice(None) for dim, size in enumerate(case.indices))
+
+
+def _batch_grids(case: Case) -> list[np.ndarray]:
+    """Return the numbers of the batches, to index with."""
+    shape = case.indices[:-1] if case.operator == "gather_nd" else case.indices
+    return list(np.indices(shape, sparse=True)[: case.batch_dims])
+
+
+# ---- gathernest ----
+
+
+class Gathernest(Peer):
+    """The compiled kernel, or the function in cases that measure the call; how many threads it uses is a knob."""
+
+    name = "gathernest"
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        if case.family == "call" and case.into == "new":
+            return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
+        kernel, given = compile_case(case, inputs.indices[0]), (inputs.out,) if case.into == "out" else ()
+        return {"kernel": [partial(kernel, inputs.data, picks, *given) for picks in inputs.indices]}
+
+
+def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
+    """Return the kernel of a case and a set of its indices, with the default schedule when none is given."""
+    data = ArraySpec(case.data, np.dtype(case.dtype))
+    return compile_gather(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims, schedule=schedule)
+
+
+# ---- NumPy ----
+
+
+class NumPy(Peer):
+    """NumPy on one thread: `take` in the mode that does not buffer, or indexing, whichever is faster."""
+
+    name = "numpy"
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        given = inputs.out if case.into == "out" else None
+        return _by_way([_numpy_calls(case, inputs.data, picks, given) for picks in inputs.indices])
+
+
+def _numpy_calls(case: Case, data: np.ndarray, picks: np.ndarray, out: Any) -> dict[str, Call]:
+    if case.is_gradient:
+        return {"add.at": partial(_numpy_add_at, case, data, picks, out)}
+    if case.is_reduction:
+        ufunc = np.maximum if case.operator == "gather_max" else np.add
+        return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, None, out)}
+    if case.operator == "gather_elements":
+        return {"take_along_axis": partial(np.take_along_axis, data[_cut(case)], picks, case.axis)}
+    grids = _batch_grids(case)
+    if case.operator == "gather_nd":
+        components, rank = tuple(np.moveaxis(picks, -1, 0)), picks.shape[-1]
+        calls: dict[str, Call] = {"index": partial(data.__getitem__, (*grids, *components))}
+        if not case.batch_dims:
+            table, sizes = data.reshape(-1, *case.data[rank:]), case.data[:rank]
+            calls["ravel_multi_index, take"] = lambda: table.take(
+                np.ravel_multi_index(components, sizes), 0, out, "clip"
+            )
+        return calls
+    if case.family == "call" and case.into == "new":
+        return {"take": partial(np.take, data, picks, case.axis)}
+    index: dict[str, Call] = {"index": partial(data.__getitem__, (*grids, picks))} if case.axis == len(grids) else {}
+    if not grids:
+        return {"ndarray.take": partial(data.take, picks, case.axis, out, "clip")} | index
+    if index and math.prod(case.data[: case.batch_dims]) > MAX_PYTHON_BATCHES:
+        return index
+    return index | {"ndarray.take in a loop": _numpy_take_in_loop(case, data, picks, out)}
+
+
+def _numpy_add_at(case: Case, grad: np.ndarray, picks: np.ndarray, out: Any) -> np.ndarray:
+    sums = np.zeros(case.data, case.dtype) if out is None else out
+    if out is not None:
+        out.fill(0)
+    place: Any = (*[slice(None)] * case.axis, picks)
+    np.add.at(sums, place, grad)
+    return sums
+
+
+def _numpy_take_in_loop(case: Case, data: np.ndarray, picks: np.ndarray, given: Any) -> Call:
+    axis, batches = case.axis - case.batch_dims, np.ndindex(*case.data[: case.batch_dims])
+    takes = [(place, partial(data[place].take, picks[place], axis)) for place in batches]
+
+    def call() -> np.ndarray:
+        out = np.empty(case.gathered, case.dtype) if given is None else given
+        for place, take in takes:
+            take(out[place], "clip")
+        return out
+
+    return call
+
+
+# ---- PyTorch ----
+
+
+class Torch(Peer):
+    """PyTorch without its autograd, on tensors that share the arrays' memory; `embedding_bag` makes every result."""
+
+    name = "torch"
+    index_dtypes = ("int32", "int64")
+
+    def __init__(self) -> None:
+        import torch  # pyright: ignore[reportMissingImports]
+
+        self.torch: Any = torch
+
+    def start(self, threads: int) -> None:
+        self.torch.set_num_threads(threads)
+        self.torch.set_grad_enabled(False)
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        tensor = self.torch.from_numpy
+        data, out = tensor(inputs.data), tensor(inputs.out) if case.into == "out" else None
+        return _by_way([self._calls(case, data, tensor(picks), out) for picks in inputs.indices])
+
+    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
+        is_given = returned is None or returned.data_ptr() == out.ctypes.data  # perhaps in another shape
+        return out if is_given else np.asarray(returned)
+
+    def _calls(self, case: Case, data: Any, picks: Any, out: Any) -> dict[str, Call]:
+        torch = self.torch
+        if case.is_gradient:
+            return self._gradient_calls(case, data, picks, out)
+        if case.is_reduction:
+            mode = "max" if case.operator == "gather_max" else "sum"
+            return {"embedding_bag": partial(torch.nn.functional.embedding_bag, picks, data, mode=mode)}
+        if case.operator == "gather_elements":
+            return {"gather": partial(torch.gather, data, case.axis, picks, out=out)}
+        grids = [torch.from_numpy(grid) for grid in _batch_grids(case)]
+        if case.operator == "gather_nd":
+            return {"index": self._index(data, [*grids, *picks.unbind(-1)], out)}
+        if case.family == "call" and out is None:
+            return {"index_select": partial(torch.index_select, data, case.axis, picks)}
+        calls: dict[str, Call]
+        if case.batch_dims:  # `gather` with the indices expanded over rows and outer dimensions
+            batches, axis = math.prod(case.data[: case.batch_dims]), case.data[case.axis]
+            outer, inner = math.prod(case.data[case.batch_dims : case.axis]), math.prod(case.data[case.axis + 1 :])
+            expanded = picks.reshape(batches, 1, -1, 1).expand(batches, outer, -1, inner)
+            given = None if out is None else out.view(batches, outer, -1, inner)
+            call = partial(torch.gather, data.view(batches, outer, axis, inner), 2, expanded, out=given)
+            calls = {"gather": call if given is not None else lambda: call().view(case.gathered)}
+        else:
+            flat = None if out is None else out.view(*case.data[: case.axis], -1, *case.data[case.axis + 1 :])
+            select = partial(torch.index_select, data, case.axis, picks.reshape(-1), out=flat)
+            is_shaped = flat is not None or picks.dim() == 1
+            calls = {"index_select": select if is_shaped else lambda: select().view(case.gathered)}
+            if data.dim() == 1 and picks.dtype == torch.int64:
+                calls["take"] = partial(torch.take, data, picks, out=out)
+        if case.axis == case.batch_dims:
+            calls["index"] = self._index(data, [*grids, picks], out)
+        return calls
+
+    def _gradient_calls(self, case: Case, grad: Any, picks: Any, out: Any) -> dict[str, Call]:
+        torch = self.torch
+
+        def index_add() -> Any:
+            sums = torch.zeros(case.data, dtype=grad.dtype) if out is None else out.zero_()
+            return sums.index_add_(case.axis, picks, grad)
+
+        calls: dict[str, Call] = {"index_add_": index_add}
+        if case.axis == 0 and len(case.data) == 2:
+            backward = torch.ops.aten.embedding_dense_backward
+            calls["embedding_dense_backward"] = partial(backward, grad, picks, case.data[0], -1, False)
+        return calls
+
+    def _index(self, data: Any, components: list[Any], out: Any) -> Call:
+        index = self.torch.ops.aten.index
+        if out is None:
+            return partial(index.Tensor, data, components)
+        return partial(index.Tensor_out, data, components, out=out)
+
+
+# ---- ONNX Runtime ----
+
+
+class OnnxRuntime(Peer):
+    """A session with a model of one node for each case, bound to the arrays' memory."""
+
+    name = "onnxruntime"
+    index_dtypes = ("int32", "int64")
+    missing: ClassVar = {
+        "gather_grad": "has no gradients",
+        **dict.fromkeys(("gather_reduce", "gather_max"), "has no operator for bags"),
+    }
+
+    def __init__(self) -> None:
+        import onnx.helper
+        import onnxruntime  # pyright: ignore[reportMissingImports]
+
+        self.runtime: Any = onnxruntime
+        self.helper: Any = onnx.helper
+
+    def rejection(self, case: Case) -> str | None:
+        if case.operator not in self.missing and np.dtype(case.dtype).kind == "c":
+            return f"has no {case.dtype}"
+        if (reason := super().rejection(case)) is not None:
+            return reason
+        if case.operator == "gather" and case.batch_dims and case.axis != case.batch_dims:
+            return "has no batch_dims for an axis after them"
+        if self._node_type(case) == "GatherND" and case.index_dtype != "int64":
+            return f"has no {case.index_dtype} indices for GatherND"
+        return None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        options = self.runtime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads, options.inter_op_num_threads = self.threads, 1
+        model, providers = self._model(case).SerializeToString(), ["CPUExecutionProvider"]
+        session = self.runtime.InferenceSession(model, options, providers=providers)
+        name, out = self._node_type(case), inputs.out if case.into == "out" else None
+        sets = [indices[..., None] if self._is_batched(case) else indices for indices in inputs.indices]
+        return _by_way([self._calls(session, name, {"data": inputs.data, "indices": picks}, out) for picks in sets])
+
+    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
+        return returned.numpy() if isinstance(returned, self.runtime.OrtValue) else super().result(returned, out)
+
+    def _calls(self, session: Any, name: str, given: Mapping[str, np.ndarray], out: Any) -> dict[str, Call]:
+        """Return calls into `out`; or those whose result stays where the runtime put it, and those that copy it."""
+        if out is None:
+            values = {key: self.runtime.OrtValue.ortvalue_from_numpy(array) for key, array in given.items()}
+            return {
+                name: lambda: session.run(None, given)[0],
+                f"{name}, OrtValue": lambda: session.run_with_ort_values(["out"], values)[0],
+            }
+        binding = session.io_binding()
+        for key, array in given.items():
+            binding.bind_input(key, *ONNX_CPU, array.dtype, array.shape, array.ctypes.data)
+        binding.bind_output("out", *ONNX_CPU, out.dtype, out.shape, out.ctypes.data)
+        return {name: partial(session.run_with_iobinding, binding)}
+
+    def _model(self, case: Case) -> Any:
+        """Return a model of one node, with static shapes."""
+        helper, kind = self.helper, self._node_type(case)
+        indices = (*case.indices, 1) if self._is_batched(case) else case.indices
+        tensors = {
+            "data": (case.dtype, case.data),
+            "indices": (case.index_dtype, indices),
+            "out": (case.dtype, case.gathered),
+        }
+        data, picks, out = (
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+            for name, (dtype, shape) in tensors.items()
+        )
+        attributes = {"batch_dims": case.batch_dims} if kind == "GatherND" else {"axis": case.axis}
+        node = helper.make_node(kind, ["data", "indices"], ["out"], **attributes)
+        graph = helper.make_graph([node], case.name, [data, picks], [out])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", ONNX_OPSET)], ir_version=9)
+
+    @staticmethod
+    def _is_batched(case: Case) -> bool:
+        """Return whether a gather along an axis is written as GatherND, as Gather has no batch_dims."""
+        return case.operator == "gather" and case.batch_dims > 0
+
+    @classmethod
+    def _node_type(cls, case: Case) -> str:
+        if case.operator == "gather_nd" or cls._is_batched(case):
+            return "GatherND"
+        return "GatherElements" if case.operator == "gather_elements" else "Gather"
+
+
+# ---- OpenVINO ----
+
+
+class OpenVino(Peer):
+    """A compiled model of one node for each case, and an infer request for each set of indices."""
+
+    name = "openvino"
+    index_dtypes = ("int32", "int64")
+    missing: ClassVar = {"gather_grad": "has no gradients", "gather_max": "has no maxima of bags"}
+
+    def __init__(self) -> None:
+        import openvino  # pyright: ignore[reportMissingImports]
+        from openvino import opset8  # pyright: ignore[reportMissingImports]
+
+        self.runtime: Any = openvino
+        self.operators: Any = opset8
+
+    def rejection(self, case: Case) -> str | None:
+        if case.operator not in self.missing and case.dtype not in OPENVINO_DTYPES:
+            return f"computes in float32 and int32, not in {case.dtype}"
+        return super().rejection(case)
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
+        model = self._model(case)
+        compiled = self.runtime.Core().compile_model(model, "CPU", settings)
+        name = model.get_results()[0].input_value(0).get_node().get_type_name()
+
+        def request(picks: np.ndarray) -> Any:
+            made = compiled.create_infer_request()
+            for number, array in enumerate((inputs.data, picks)):
+                made.set_input_tensor(number, self.runtime.Tensor(array, shared_memory=True))
+            return made
+
+        if case.into == "out":
+            return {name: [partial(self._infer_into, request(picks), inputs.out) for picks in inputs.indices]}
+        empty = partial(np.empty, case.gathered, case.dtype)
+        return {
+            name: [partial(self._infer_into, request(picks), empty) for picks in inputs.indices],
+            f"{name}, copied": [partial(_infer_copied, request(picks)) for picks in inputs.indices],
+        }
+
+    def _infer_into(self, request: Any, out: Any) -> np.ndarray:
+        """Run a request into an array or a new one that `out` makes; without `share_outputs` it would be copied."""
+        array = out if isinstance(out, np.ndarray) else out()
+        request.set_output_tensor(0, self.runtime.Tensor(array, shared_memory=True))
+        request.infer(share_outputs=True)
+        return array
+
+    def _model(self, case: Case) -> Any:
+        """Return a model of one node, with static shapes."""
+        operators = self.operators
+        data = operators.parameter(list(case.data), np.dtype(case.dtype), name="data")
+        indices = operators.parameter(list(case.indices), np.dtype(case.index_dtype), name="indices")
+        if case.operator == "gather_nd":
+            node = operators.gather_nd(data, indices, case.batch_dims)
+        elif case.operator == "gather_elements":
+            node = operators.gather_elements(data, indices, case.axis)
+        elif case.is_reduction:
+            node = operators.embedding_bag_packed_sum(data, indices)
+        else:
+            node = operators.gather(data, indices, operators.constant(np.int64(case.axis)), case.batch_dims)
+        return self.runtime.Model([node], [data, indices], case.name)
+
+
+def _infer_copied(request: Any) -> Any:
+    """Run a request, whose result is copied from its own tensor."""
+    return request.infer()[0]
+
+
+# ---- TensorFlow ----
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Silence standard error, where TensorFlow prints on import."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+class TensorFlow(Peer):
+    """Eager TensorFlow on the CPU: its raw operators on tensors made beforehand."""
+
+    name = "tensorflow"
+    index_dtypes = ("int32", "int64")
+    is_allocating = True
+    missing: ClassVar = dict.fromkeys(("gather_elements", "gather_max"), "has no operator for it")
+
+    def __init__(self) -> None:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        with _silent():
+            import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+        self.runtime: Any = tensorflow
+
+    def start(self, threads: int) -> None:
+        settings = self.runtime.config.threading
+        if settings.get_intra_op_parallelism_threads() != threads:
+            with _silent():
+                settings.set_intra_op_parallelism_threads(threads)
+                settings.set_inter_op_parallelism_threads(1)
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        tensor = self.runtime.convert_to_tensor
+        with _silent(), self.runtime.device("CPU:0"):
+            data = tensor(inputs.data)
+            return _by_way([self._calls(case, data, tensor(picks)) for picks in inputs.indices])
+
+    def _calls(self, case: Case, data: Any, picks: Any) -> dict[str, Call]:
+        tensorflow, raw = self.runtime, self.runtime.raw_ops
+        if case.is_gradient:
+            shape, places = tensorflow.constant(case.data, picks.dtype), picks[:, None]
+            calls: dict[str, Call] = {"ScatterNd": partial(raw.ScatterNd, indices=places, updates=data, shape=shape)}
+            if case.axis == 0:
+                rows = tensorflow.constant(case.data[0])
+                segments = partial(raw.UnsortedSegmentSum, data=data, segment_ids=picks, num_segments=rows)
+                calls["UnsortedSegmentSum"] = segments
+            return calls
+        if case.is_reduction:
+            bags = tensorflow.repeat(tensorflow.range(case.indices[0]), case.indices[1])
+            flat = tensorflow.reshape(picks, [-1])
+            return {"SparseSegmentSum": partial(raw.SparseSegmentSum, data=data, indices=flat, segment_ids=bags)}
+        if case.operator == "gather_nd" and case.batch_dims:
+            return {"gather_nd": partial(tensorflow.gather_nd, data, picks, case.batch_dims)}
+        if case.operator == "gather_nd":
+            return {"GatherNd": partial(raw.GatherNd, params=data, indices=picks)}
+        axis = tensorflow.constant(case.axis)
+        return {"GatherV2": partial(raw.GatherV2, params=data, indices=picks, axis=axis, batch_dims=case.batch_dims)}
+
+
+# ---- JAX ----
+
+
+class Jax(Peer):
+    """Compiled functions of arrays on JAX's CPU device, with 64-bit dtypes as the cases have them."""
+
+    name = "jax"
+    is_allocating = True
+
+    def __init__(self) -> None:
+        import jax  # pyright: ignore[reportMissingImports]
+
+        self.runtime: Any = jax
+
+    def start(self, threads: int) -> None:
+        os.environ["PJRT_NPROC"] = str(threads)  # read when JAX first makes its client
+        self.runtime.config.update("jax_platforms", "cpu")
+        self.runtime.config.update("jax_enable_x64", True)
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        function, array = self.runtime.jit(self._function(case)), self.runtime.numpy.asarray
+        data = array(inputs.data)
+        return {"jit": [partial(_run_jax, function, data, array(picks)) for picks in inputs.indices]}
+
+    def _function(self, case: Case) -> Callable[[Any, Any], Any]:
+        """Return the case as JAX writes it; indices outside are clamped, which costs less than its default."""
+        jnp = self.runtime.numpy
+        if case.is_gradient:
+            place = (slice(None),) * case.axis
+            return lambda grad, picks: jnp.zeros(case.data, grad.dtype).at[(*place, picks)].add(grad, mode="clip")
+        if case.is_reduction:
+            reduction = jnp.max if case.operator == "gather_max" else jnp.sum
+            return lambda data, picks: reduction(jnp.take(data, picks, axis=0, mode="clip"), axis=-2)
+        if case.operator == "gather_elements":
+            return lambda data, picks: jnp.take_along_axis(data[_cut(case)], picks, case.axis, mode="clip")
+        if case.operator == "gather_nd":
+            grids = _batch_grids(case)
+            return lambda data, picks: data.at[(*grids, *jnp.moveaxis(picks, -1, 0))].get(mode="clip")
+        function: Callable[..., Any] = partial(jnp.take, axis=case.axis - case.batch_dims, mode="clip")
+        for _ in range(case.batch_dims):
+            function = self.runtime.vmap(function)
+        return function
+
+
+def _run_jax(function: Callable[..., Any], data: Any, picks: Any) -> Any:
+    return function(data, picks).block_until_ready()
+
+
+# ---- who takes part ----
+
+# In the order of the table.
+PEERS: Mapping[str, type[Peer]] = {peer.name: peer for peer in (NumPy, Torch, OnnxRuntime, OpenVino, TensorFlow, Jax)}
+# The packages of a peer that are not called as it is; the first is the one to install.
+_DISTRIBUTIONS = {"tensorflow": ("tensorflow-cpu", "tensorflow")}
+
+
+@dataclass(frozen=True, slots=True)
+class Entrants:
+    """Who takes part.
+
+    Attributes:
+        candidates: gathernest first.
+        absent, broken: peers that are not installed, and why each that is installed does not work.
+    """
+
+    candidates: tuple[Peer, ...]
+    absent: tuple[str, ...]
+    broken: dict[str, str]
+    versions: dict[str, str]
+
+    @property
+    def notes(self) -> list[str]:
+        """A line that names the peers that are not installed, and one for each that does not work."""
+        names = ", ".join(self.absent)
+        lines = [f"without {names}, not installed here: pip install 'gathernest[peers]'"] if names else []
+        return lines + [f"without {name}, which {reason}" for name, reason in self.broken.items()]
+
+
+def enter(asked: Sequence[str], threads: int) -> Entrants:
+    """Import gathernest and the peers asked for, or all that are installed, and start them with that many threads.
+
+    Raises:
+        UsageError: there is no peer of that name.
+        DependencyError: a named peer cannot be imported.
+    """
+    for name in asked:
+        if name not in PEERS:
+            raise UsageError(f"there is no peer {name!r}; the peers are {', '.join(PEERS)}{did_you_mean(name, PEERS)}")
+    entered: list[Peer] = [Gathernest()]
+    absent: list[str] = []
+    broken: dict[str, str] = {}
+    for name, peer in PEERS.items():
+        if asked and name not in asked:
+            continue
+        try:
+            entered.append(peer())
+        except ModuleNotFoundError as error:
+            if error.name == name:
+                absent.append(name)
+            else:
+                package = str(error.name).partition(".")[0]
+                broken[name] = f"needs {package}: pip install {package}"
+        except Exception as error:  # a runtime that does not fit this machine may raise anything
+            reason = str(error).strip().partition("\n")[0]
+            broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
+    reasons = {name: f"is not installed: pip install {_distributions(name)[0]}" for name in absent} | broken
+    if rejected := [f"{name} {reasons[name]}" for name in asked if name in reasons]:
+        raise DependencyError(f"--peers names peers that cannot run: {'; '.join(rejected)}")
+    for candidate in entered:
+        candidate.start(threads)
+    versions = {candidate.name: version_of(candidate.name) for candidate in entered}
+    return Entrants(tuple(entered), tuple(absent), broken, versions)
+
+
+def version_of(name: str) -> str:
+    """Return the version of the package of a candidate."""
+    found = (package_version(package) for package in _distributions(name))
+    return next((version for version in found if version != "not installed"), "not known")
+
+
+def _distributions(name: str) -> tuple[str, ...]:
+    return _DISTRIBUTIONS.get(name, (name,))

@@ -1,0 +1,285 @@
+"""One thread against several: gathers and loops without memory, timed here or predicted for a larger machine."""
+
+import itertools
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ...ir.errors import GathernestError
+from ...ir.numbers import parse_json
+from ...kernels.host.knobs import knobs
+from ...kernels.host.machine_files.described_machine import said_of_machine
+from ...kernels.host.timing import Timings, time_interleaved
+from ...kernels.roofline.probe_calls import aligned, copy_ways, touch
+from ...kernels.runtime.array_checks import address
+from ...kernels.runtime.launch import launch
+from ...kernels.runtime.layout import Layout
+from ...kernels.runtime.select_schedule import choice_for
+from ...lowering.native.parallel_for import share
+from ...lowering.numba.intrinsics import store_i64
+from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
+from ...lowering.schedule.predict import Terms
+from ...lowering.schedule.predict import predict as predict_terms
+from .cases import Case, describe, problem_of_case
+from .measure import in_turn
+from .peers import compile_case
+from .report import Together, markdown_table, ratio_text, time_text
+
+# What bounds a gather stands for its family.
+CASES = (
+    Case("scalars from a line", "instructions", (16,), (200_000,)),
+    Case("scalars from the first cache", "instructions", (4096,), (400_000,)),
+    Case("last axis in the caches", "instructions", (512, 1024), (512,), axis=1),
+    Case("scalars", "latency", (64_000_000,), (400_000,)),
+    Case("rows of 64 B", "latency", (4_000_000, 16), (100_000,)),
+    Case("rows of 256 B", "latency", (1_000_000, 64), (100_000,)),
+    Case("rows of 64 KB", "bandwidth", (2000, 16384), (150,)),
+    Case("last axis", "bandwidth", (8192, 1024), (512,), axis=1),
+)
+
+NO_MEMORY = "no memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A gather, or a loop that touches no memory, and its bottleneck.
+
+    Attributes:
+        one_us, all_us: medians over the rounds, microseconds a call on one thread and on all.
+        gains: how many times as fast all are as one, in each round.
+    """
+
+    name: str
+    bound: str
+    one_us: float
+    all_us: float
+    gains: tuple[float, ...]
+
+
+def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Scaled]:
+    """Time gathers and the loops without memory on one thread and on 2 or more, all of them in turn.
+
+    `advance` is called when each gather is ready.
+    """
+    calls = {(NO_MEMORY, name): call for name, call in compute_loops().items()}
+    for case in cases:
+        inputs = case.make()
+        kernel = compile_case(case, inputs.indices[0])
+        call = in_turn([partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices])
+        calls[case.family, f"{case.name}: {describe(case)}"] = call
+        advance(1)
+    return scale_calls(calls, rounds=rounds, threads=threads)
+
+
+def scale_calls(calls: Mapping[tuple[str, str], Callable[[], object]], *, rounds: int, threads: int) -> list[Scaled]:
+    """Time calls, by their bottleneck and name, on one thread and on 2 or more, all of them in turn."""
+    candidates = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
+    timings = time_interleaved(candidates, rounds=rounds, settle_s=0.0)
+    return [_scaled(name, bound, threads, timings) for bound, name in calls]
+
+
+def _scaled(name: str, bound: str, threads: int, timings: Timings) -> Scaled:
+    one, several = f"1 {name}", f"{threads} {name}"
+    pairs = zip(timings.rounds_s[one], timings.rounds_s[several], strict=True)
+    gains = tuple(alone / shared for alone, shared in pairs)
+    return Scaled(name, bound, 1e6 * timings.median_s(one), 1e6 * timings.median_s(several), gains)
+
+
+def _on(threads: int, call: Callable[[], object]) -> Callable[[], object]:
+    def run() -> object:
+        with knobs.scope(num_threads=threads):
+            return call()
+
+    return run
+
+
+def as_markdown(scaled: Sequence[Scaled], threads: int) -> str:
+    """Return a table: the gain is the median over the rounds, with the least and the greatest."""
+    rows: list[tuple[str, ...]] = []
+    for one in scaled:
+        gain, extremes = f"{statistics.median(one.gains):.2f}×", f"{min(one.gains):.2f}× to {max(one.gains):.2f}×"
+        rows.append((one.bound, one.name, f"{one.one_us:.0f} µs", f"{one.all_us:.0f} µs", gain, extremes))
+    headings = "bound by", "what", "1 thread", f"{threads} threads", "gain", "least and greatest"
+    return markdown_table(headings, ["---", "---", *["--:"] * 4], rows)
+
+
+SHARES, STEPS = 16, 5_000
+UNITS, LATENCY = "a core's units: 6 chains of shifts", "latency: 1 chain of shifts"
+
+
+@njit
+def _chain(number, sums, steps):
+    one = np.uint64(number + 1)
+    for _ in range(steps):
+        one ^= one << np.uint64(13)
+        one ^= one >> np.uint64(7)
+    store_i64(sums, number * LINE_BYTES, np.int64(one))
+
+
+@njit
+def _chains(number, sums, steps):
+    one, two, three = np.uint64(number + 1), np.uint64(number + 2), np.uint64(number + 3)
+    four, five, six = np.uint64(number + 4), np.uint64(number + 5), np.uint64(number + 6)
+    for _ in range(steps):
+        one ^= one << np.uint64(13)
+        two ^= two << np.uint64(13)
+        three ^= three << np.uint64(13)
+        four ^= four << np.uint64(13)
+        five ^= five << np.uint64(13)
+        six ^= six << np.uint64(13)
+        one ^= one >> np.uint64(7)
+        two ^= two >> np.uint64(7)
+        three ^= three >> np.uint64(7)
+        four ^= four >> np.uint64(7)
+        five ^= five >> np.uint64(7)
+        six ^= six >> np.uint64(7)
+    store_i64(sums, number * LINE_BYTES, np.int64(one ^ two ^ three ^ four ^ five ^ six))
+
+
+@njit
+def _share(number, chains, sums, steps):
+    """Do one share; one function calls both loops, so that Numba makes code for threads once."""
+    if chains == 1:
+        _chain(number, sums, steps)
+    else:
+        _chains(number, sums, steps)
+
+
+@njit(nogil=True)
+def _run(chains, sums, shares, steps, team):
+    share(team, shares, _share, (chains, sums, steps))
+    return 0
+
+
+def compute_loops() -> dict[str, Callable[[], object]]:
+    """Return the loops, by what they are bound by; a call takes some hundred microseconds on one thread."""
+    sums = np.zeros(SHARES * LINE_BYTES, np.uint8)
+
+    def call(chains: int) -> Callable[[], object]:
+        return lambda: launch(_run, (chains, address(sums), SHARES, STEPS), True)
+
+    return {UNITS: call(6), LATENCY: call(1)}
+
+
+# As much as no last cache of two chiplets holds, in source and target each.
+COPIED_BYTES = 64 * 1024**2
+ROUNDS = 9
+
+
+def threads_together(threads: int) -> Together | None:
+    """Return how many times as fast so many threads are as one; None of one thread."""
+    if threads == 1:
+        return None
+    memory = aligned(2 * COPIED_BYTES + LINE_BYTES)
+    with knobs.scope(num_threads=threads):
+        touch(memory, threads)
+    window = address(memory), address(memory) + COPIED_BYTES, 0, COPIED_BYTES
+    copy = copy_ways(itertools.repeat(window), [memory], threads)["non-temporal stores"]
+    calls = {("units", UNITS): compute_loops()[UNITS], ("bandwidth", "copy"): copy}
+    scaled = scale_calls(calls, rounds=ROUNDS, threads=threads)
+    return Together(*[statistics.median(one.gains) for one in scaled])
+
+
+# The largest number of a machine's file: sockets, cores, nanoseconds and ratios.
+_MAX_NUMBER = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """A machine of several sockets.
+
+    Attributes:
+        core: the model of one core, with the memory of its socket.
+        sockets, cores: how many sockets there are, and cores in each.
+        launch_ns_of_thread: what each thread adds to a launch.
+        remote_lines: how many times as long a random line of memory takes where the threads of all sockets read it.
+    """
+
+    core: MachineModel
+    sockets: int
+    cores: int
+    launch_ns_of_thread: float
+    remote_lines: float
+
+    @property
+    def threads(self) -> list[int]:
+        """The numbers of threads to predict for."""
+        return sorted({1, 2, 8, self.cores // 2 or 1, self.cores, self.cores * self.sockets})
+
+    def model(self, threads: int) -> MachineModel:
+        """Return the model with so many threads, on as few sockets as they need."""
+        core, used = self.core, -(-threads // self.cores)
+        times = self.remote_lines if used > 1 else 1.0
+        return replace(
+            core,
+            threads=threads,
+            launch_ns=core.launch_ns + threads * self.launch_ns_of_thread,
+            memory_bytes_per_ns=used * core.memory_bytes_per_ns,
+            memory_ns=times * core.memory_ns,
+            line_ns=(*core.line_ns[:3], times * core.line_ns[3]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A gather, what is said to bound it, and its prediction for each number of threads."""
+
+    case: Case
+    by_threads: dict[int, Terms]
+
+
+def read_sockets(path: Path) -> Sockets:
+    """Return the machine in a file: a JSON object of the fields of `Sockets`, `core` as GATHERNEST_MACHINE takes it.
+
+    Raises:
+        GathernestError: the file cannot be read, or describes none.
+    """
+    names = [field.name for field in fields(Sockets)]
+    try:
+        said: Any = parse_json(path.read_bytes())
+        if not isinstance(said, dict) or sorted(said) != sorted(names):
+            raise ValueError(f"has not the fields {', '.join(names)}")
+        numbers = {name: said[name] for name in names if name != "core"}
+        for name, value in numbers.items():
+            is_right = type(value) is int if name in ("sockets", "cores") else type(value) in (int, float)
+            if not is_right or not 1 <= value <= _MAX_NUMBER:
+                raise ValueError(f"says {name} = {json.dumps(value)}, expected a number from 1 to {_MAX_NUMBER:g}")
+        core, _ = said_of_machine(said["core"])
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GathernestError(f"--model {path} describes no machine of several sockets ({reason})") from None
+    return Sockets(core, **numbers)
+
+
+def predict(cases: Sequence[Case], machine: Sockets) -> list[Predicted]:
+    """Return the prediction of each case, with the schedule that is chosen for the number of threads."""
+    return [
+        Predicted(case, {threads: _predicted(case, machine, threads) for threads in machine.threads}) for case in cases
+    ]
+
+
+def _predicted(case: Case, machine: Sockets, threads: int) -> Terms:
+    problem = problem_of_case(case)
+    nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
+    return predict_terms(choice_for(nest, model, is_gradient=False).schedule, nest, model)
+
+
+def predictions_as_markdown(predicted: Sequence[Predicted]) -> str:
+    """Return a table: the time on one thread, how many times as fast more threads are, and the largest term of all."""
+    rows: list[tuple[str, ...]] = []
+    for one in predicted:
+        (_, alone), *others = one.by_threads.items()
+        gains = [ratio_text(alone.time_us / each.time_us) for _, each in others]
+        terms = others[-1][1]._asdict() if others else alone._asdict()
+        name = f"{one.case.name}: {describe(one.case)}"
+        rows.append((one.case.family, name, time_text(alone.time_us), *gains, max(terms, key=lambda term: terms[term])))
+    counts = list(predicted[0].by_threads)
+    headings = ("bound by", "what", "1 thread", *(f"{count}" for count in counts[1:]), f"largest term on {counts[-1]}")
+    return markdown_table(headings, ["---", "---", *["--:"] * len(counts), "---"], rows)

@@ -1,1 +1,0 @@
-"""The command `gathernest-opt`: passes over MLIR text."""

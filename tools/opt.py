@@ -1,0 +1,482 @@
+"""The command `gathernest-opt`: xDSL's driver with our dialects, passes and targets; errors have their place."""
+
+import argparse
+import re
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.targets.mlir import MLIRTarget
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError, ShrinkException
+from xdsl.utils.target import Target
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from .. import __version__
+from ..ir.errors import SOURCE_HINT, GathernestError, ScheduleError, did_you_mean
+from ..ir.modules.context import make_context, print_generic
+from ..ir.modules.exec_comment import header_lines
+from ..ir.modules.plugins import plugins
+from ..ir.modules.read_module import InputError, read_module
+from ..kernels.host.dependencies import require
+from ..lowering.numba.emitter import emit
+from ..lowering.pipeline import Stage, parse_passes, read_edits, record_stages
+from ..lowering.registry import PASSES, PIPELINES, own_passes, summary
+from ..lowering.stage_files import edited_stages, write_stages
+from ..lowering.upstream.machine_code import strict_module
+from .console.completion import add_completion
+from .console.stages import SEPARATOR, join_stages
+from .console.terminal import DONE, FAILED, Parser, UsageError, check_file, check_folder, run_tool
+
+PROGRAM = "gathernest-opt"
+EXAMPLES = """examples:
+  gathernest-opt gather.mlir -p default
+  gathernest-opt gather.mlir -p "nest,tile-loops{loops=indices sizes=64}" --print-between-passes
+  gathernest-opt gather.mlir -p default -t numba
+  gathernest-opt gather.mlir -p default -t upstream | mlir-opt
+  gathernest-opt gather.mlir -p default --print-ir-after=fold-bounds --timing
+  gathernest-opt gather.mlir -p nest --dump-dir stages    # edit one of the files there, then
+  gathernest-opt gather.mlir -p nest --override-dir stages
+  gathernest show --data 9x4xf32 --indices 5xi64 --stage operator | gathernest-opt -p nest
+  gathernest-opt gather.mlir -p "default" --prove
+  gathernest-opt invalid.mlir --split-input-file --verify-diagnostics
+
+--verify-diagnostics checks errors in MLIR's manner: every piece of the input must give exactly the error
+that a comment `// expected-error {{part of its text}}` names, on the line of the comment, or on another
+with @+1, @-1, @above, @below, @unknown after `expected-error`. Errors of passes have no line, and only
+their text is compared.
+
+With --reproducer FILE, a pass that fails leaves a file whose first line is the command that repeats it."""
+
+
+FILES = (
+    ("--reproducer", "FILE", "write the module and the rest of the passes there when a pass fails"),
+    ("--dump-dir", "DIR", "write every stage to a file there, such as 01-normalize-gather.mlir"),
+    ("--override-dir", "DIR", "replace stages by those files of a dump there that were edited"),
+)
+
+
+@dataclass(frozen=True)
+class NumbaTarget(Target):
+    """The Python source that Numba compiles."""
+
+    name = "numba"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(emit(module).source)
+
+
+@dataclass(frozen=True)
+class UpstreamTarget(Target):
+    """The module without our attributes, which a plain `mlir-opt` takes."""
+
+    name = "upstream"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(f"{strict_module(module)!s}\n")
+
+
+class OptMain(xDSLOptMain):
+    """The driver. Pieces of the input are transformed one by one; an error ends its piece, not the others."""
+
+    version_format = f"{PROGRAM} {__version__}, xDSL {{xdsl_version}}"
+
+    def __init__(self, words: Sequence[str]):
+        self.words, self.status = _with_all(words), DONE
+        super().__init__("Run passes over MLIR text.", self.words)
+        self.args.timing = self.args.timing or self.args.time_passes
+        _watched_passes(self.args, self.pipeline.passes)
+
+    def register_all_dialects(self) -> None:
+        self.ctx = make_context()
+        ours = {dialect.name for dialect in self.ctx.loaded_dialects}
+        for name, factory in get_all_dialects().items():
+            if name not in ours:
+                self.ctx.register_dialect(name, factory)
+
+    def register_all_passes(self) -> None:
+        self.available_passes = own_passes()  # `parse_passes` finds those of other packages
+
+    def register_all_targets(self) -> None:
+        self.available_targets = {
+            "mlir": lambda: MLIRTarget,
+            "numba": lambda: NumbaTarget,
+            "upstream": lambda: UpstreamTarget,
+        }
+
+    def register_all_frontends(self) -> None:
+        self.available_frontends = {"mlir": self._parse}
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.__class__ = Parser
+        arg_parser.prog, arg_parser.epilog = PROGRAM, EXAMPLES
+        arg_parser.formatter_class, arg_parser.allow_abbrev = argparse.RawDescriptionHelpFormatter, False
+        listing = next(action for action in arg_parser._actions if action.dest == "passes")
+        listing.help = "passes and named pipelines; see --list-passes"
+        arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
+        arg_parser.add_argument("--list-passes", action="store_true", help="list the passes and the named pipelines")
+        arg_parser.add_argument("--traceback", action="store_true", help="show the traceback of every error")
+        arg_parser.add_argument(
+            "--prove", action="store_true", help="prove each pass for all sizes; needs the extra prove"
+        )
+        next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
+        for when in ("before", "after"):
+            where = f"print the module {when}"
+            arg_parser.add_argument(f"--print-ir-{when}", metavar="PASS,..", help=f"{where} these passes, to stderr")
+            arg_parser.add_argument(f"--print-ir-{when}-all", action="store_true", help=f"{where} every pass")
+        for flag, said in (
+            ("--print-ir-after-change", "print it after each pass, or those named, that changed it"),
+            ("--print-ir-after-failure", "print it after a pass that fails"),
+            ("--timing", "print how long each pass took, to standard error"),
+        ):
+            arg_parser.add_argument(flag, action="store_true", help=said)
+        add_completion(arg_parser)
+        for name, metavar, said in FILES:
+            arg_parser.add_argument(name, metavar=metavar, help=said)
+        assert isinstance(arg_parser, Parser)
+        arg_parser.check_options(self.words)
+
+    def setup_pipeline(self) -> None:
+        self.pipeline = PassPipeline(tuple(parse_passes(self.args.passes)))
+
+    def get_input_name(self) -> str:
+        name: str | None = self.args.input_file
+        return "<stdin>" if name is None or name == "-" else name
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        if self.args.input_file is None and (sys.stdin is None or sys.stdin.isatty()):
+            raise UsageError(f"there is no input; name a FILE, or - to type it; see '{PROGRAM} --help'")
+        name = self.get_input_name()
+        return sys.stdin.buffer if name == "<stdin>" else open(name, "rb"), "mlir"
+
+    def run(self) -> None:
+        """Transform every piece of the input, print the results, and set `status`."""
+        if self.args.list_passes:
+            return _print_passes()
+        if self.args.split_input_file and (self.args.dump_dir, self.args.override_dir) != (None, None):
+            raise UsageError("--dump-dir and --override-dir are for one module; leave out --split-input-file")
+        self._check_outputs()
+        text = self._read()
+        outputs: list[str] = []
+        for piece in _split(text) if self.args.split_input_file else [text]:
+            stages: list[Stage] = []
+            result = error = None
+            try:
+                result = self._transform(piece, stages)
+            except InputError as raised:
+                error = raised
+            if stages and self.args.print_between_passes:
+                outputs.append(join_stages(stages))
+            if result is not None and not (self.args.print_between_passes and self.args.target == "mlir"):
+                outputs.append(result)
+            if self.args.dump_dir is not None:
+                write_stages(Path(self.args.dump_dir), stages, header_lines(text))
+            self._complain(piece, error)
+        output = f"\n{SEPARATOR}\n".join(outputs)
+        if self.args.output_file is None:
+            sys.stdout.write(output)
+        elif self.status == DONE:
+            Path(self.args.output_file).write_text(output, encoding="utf-8")
+
+    def _check_outputs(self) -> None:
+        """Check what is written to, before the passes run; raises UsageError."""
+        for option, path in (("--reproducer", self.args.reproducer), ("-o", self.args.output_file)):
+            if path is not None:
+                check_file(option, path)
+        if self.args.dump_dir is not None:
+            check_folder("--dump-dir", self.args.dump_dir, "stages")
+
+    def _read(self) -> str:
+        with self.get_input_stream()[0] as stream:
+            try:
+                return stream.read().decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                place = f"{error.reason} at byte {error.start}"
+                raise GathernestError(f"{self.get_input_name()} is not UTF-8 text: {place}") from None
+
+    def _transform(self, text: str, stages: list[Stage]) -> str:
+        """Return the result of a piece of the input, and add its stages to a list; raises InputError.
+
+        Lines of `text` are those of the file: a later piece begins with empty ones.
+        """
+        module = self.available_frontends["mlir"](BytesIO(text.encode()))
+        if self.args.prove:
+            return self._prove(module)
+        passes = self.pipeline.passes
+        printed = print_generic if self.args.print_op_generic else str
+        edits = self._edits()
+        try:
+            verify = not self.args.disable_verify
+            made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
+            _run_watched(made, module, passes, self.args, stages, printed=printed)
+            return f"{self.output_resulting_program(module).rstrip()}\n"
+        except (GathernestError, ValueError) as error:
+            where = "" if not stages else f"-t {self.args.target}"
+            where = f"pass {passes[len(stages) - 1].name}" if 0 < len(stages) <= len(passes) else where
+            message = str(error).removeprefix(where.removeprefix("pass ")).removeprefix(":").strip()
+            message = message.replace(SOURCE_HINT, self._reproducer(error))
+            raise InputError(message, self.get_input_name(), where=f"{where}: ") from error
+
+    def _reproducer(self, error: GathernestError | ValueError) -> str:
+        """Write what repeats an error to the file of `--reproducer`; return its name, or how to have it written."""
+        path = self.args.reproducer
+        if path is None:
+            return "the file that --reproducer FILE writes"
+        if isinstance(error, GathernestError) and error.source:
+            Path(path).write_text(error.source, encoding="utf-8")
+        return path
+
+    def _prove(self, module: ModuleOp) -> str:
+        """Return a line for each pass, instead of the module; a refuted pass makes `status` a failure.
+
+        Below the first refuted pass is the command that runs the module behind it on the counterexample.
+        """
+        require("islpy", "z3-solver")
+        from ..lowering.proof.prover import Status, prove_passes
+
+        file, lines, is_refuted = self.args.reproducer, list[str](), False
+        try:
+            for verdict in prove_passes(module, self.pipeline.passes, self.ctx):
+                lines.append(str(verdict))
+                if verdict.status is not Status.REFUTED:
+                    continue
+                if not is_refuted and verdict.example is not None and verdict.example.command("FILE"):
+                    if file is not None:
+                        Path(file).write_text(f"{module!s}\n", encoding="utf-8")
+                    which = " with the module that --reproducer FILE writes" if file is None else ""
+                    lines.append(f"  run it{which}: {verdict.example.command(file or 'FILE')}")
+                is_refuted, self.status = True, FAILED
+        except (GathernestError, ValueError) as error:
+            raise InputError(str(error), self.get_input_name(), where="--prove: ") from error
+        return "\n".join([*lines, ""])
+
+    def _edits(self) -> dict[int, ModuleOp]:
+        """Return the stages that the folder of edited ones replaces; raises InputError."""
+        if self.args.override_dir is None:
+            return {}
+        folder = self.args.override_dir
+        if not folder or not Path(folder).is_dir():
+            raise UsageError(
+                f"--override-dir: {folder or 'the empty name'} is not a folder; name one that --dump-dir wrote"
+            )
+        files, verify = edited_stages(Path(folder)), not self.args.disable_verify
+        return read_edits(files, self.pipeline.passes, self.ctx, first="input", verify=verify)
+
+    def _complain(self, text: str, error: InputError | None) -> None:
+        """Print what is wrong about how a piece ended."""
+        cause = None if error is None else error.__cause__
+        complaints = [] if error is None else [str(error)]
+        if self.args.verify_diagnostics:
+            complaints = _mismatches(text, error, self.get_input_name())
+        elif self.args.parsing_diagnostics and isinstance(cause, ParseError):
+            return print(error)
+        if complaints and cause is not None and self.args.traceback:
+            traceback.print_exception(cause.__cause__ or cause)
+        for complaint in complaints:
+            print(f"{PROGRAM}: error: {complaint}", file=sys.stderr)
+            self.status = FAILED
+
+    def _parse(self, stream: IO[bytes]) -> ModuleOp:
+        """Parse and verify a piece; raises InputError with the place of what is wrong."""
+        return read_module(
+            stream.read().decode("utf-8-sig"),
+            self.get_input_name(),
+            self.ctx,
+            verify=not self.args.disable_verify,
+            implicit_module=not self.args.no_implicit_module,
+        )
+
+
+def _with_all(words: Sequence[str]) -> list[str]:
+    """Return command line words with `--print-ir-after` as `--print-ir-after-all`, where no names of passes follow."""
+    following = [re.fullmatch(r"([a-z][a-z0-9,-]*)?", word) for word in words[1:]]  # `_watched_passes` rejects ""
+    return [
+        f"{word}-all" if word in ("--print-ir-before", "--print-ir-after") and names is None else word
+        for word, names in zip(words, [*following, None], strict=False)
+    ]
+
+
+def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> tuple[list[str], list[str]]:
+    """Return the passes before and after which to print the module; raises UsageError for one that does not run."""
+    names = list(dict.fromkeys(step.name for step in passes))
+    before = names if args.print_ir_before_all else _named_passes("before", args.print_ir_before, names)
+    every = args.print_ir_after_all or (args.print_ir_after_change and args.print_ir_after is None)
+    return before, names if every else _named_passes("after", args.print_ir_after, names)
+
+
+def _named_passes(when: str, text: str | None, names: Sequence[str]) -> list[str]:
+    asked = [] if text is None else [name.strip() for name in text.split(",")]
+    allowed = f"; the pipeline has {', '.join(names) or 'no passes'}"
+    for name in asked:
+        if not name:
+            raise UsageError(f"--print-ir-{when}: the name of a pass is missing in {text!r}{allowed}")
+        if name not in names:
+            raise UsageError(f"--print-ir-{when}: pass {name!r} does not run{did_you_mean(name, names) or allowed}")
+    return asked
+
+
+def _run_watched(
+    stages: "Iterable[Stage]",
+    module: Any,
+    passes: "Sequence[ModulePass]",
+    args: argparse.Namespace,
+    made: "list[Stage]",
+    *,
+    printed: Callable[[Any], str] = str,
+) -> None:
+    """Add the stages that passes make of a module to a list, and print modules and times as the options say.
+
+    Raises:
+        UsageError: an option names a pass that does not run.
+        GathernestError: a pass rejects the module.
+    """
+    (before, after), start = _watched_passes(args, passes), time.perf_counter()
+    try:
+        for stage in stages:
+            number = len(made)
+            is_changed = number == 0 or stage.text != made[-1].text
+            made.append(stage)
+            if number and stage.pass_name in after and (is_changed or not args.print_ir_after_change):
+                _print_module(f"After {stage.pass_name}", stage.text)
+            if number < len(passes) and passes[number].name in before:
+                _print_module(f"Before {passes[number].name}", stage.text)
+    except (GathernestError, ValueError):
+        if args.print_ir_after_failure and 0 < len(made) <= len(passes):
+            _print_module(f"After {passes[len(made) - 1].name} Failed", printed(module))
+        raise
+    finally:
+        if args.timing:
+            sys.stderr.write(_time_table(made, time.perf_counter() - start))
+
+
+def _print_module(where: str, text: str) -> None:
+    print(f"// -----// IR Dump {where} //----- //\n{text.rstrip()}\n", file=sys.stderr)
+
+
+def _time_table(stages: Sequence["Stage"], total_seconds: float) -> str:
+    """Return the table of `mlir-opt --mlir-timing`: a row for each pass, for the rest and for the whole."""
+    rows = [(stage.name, stage.milliseconds / 1e3) for stage in stages[1:]]
+    rows += [("Rest", total_seconds - sum(seconds for _, seconds in rows)), ("Total", total_seconds)]
+    body = "".join(f"  {seconds:8.4f} ({seconds / total_seconds:6.1%})  {name}\n" for name, seconds in rows)
+    title = f"{'... Execution time report ...':^79}".rstrip()
+    return (
+        f"{_RULE}{title}\n{_RULE}  Total Execution Time: {total_seconds:.4f} seconds\n\n"
+        f"  ----Wall Time----  ----Name----\n{body}"
+    )
+
+
+def _split(text: str) -> list[str]:
+    """Return the pieces between separators that hold anything, each on the lines that it has in the file."""
+    pieces: list[str] = []
+    line = 0
+    for piece in re.split(rf"^[ \t]*{re.escape(SEPARATOR)}[ \t]*$", text, flags=re.MULTILINE):
+        if re.sub("//(?!.*expected-error).*", "", piece).strip():
+            pieces.append("\n" * line + piece)
+        line += piece.count("\n")
+    return pieces or [text]
+
+
+def _print_passes() -> None:
+    """Print our passes with what they do, the named pipelines, and the passes of xDSL and of other packages."""
+    print("Passes of gathernest (docs/passes.md has their options):")
+    for name in PASSES:
+        print(f"  {name:<22} {summary(name)}")
+    print("\nPipelines, which -p takes as passes:")
+    for name, text in PIPELINES.items():
+        print(textwrap.fill(text.replace(",", ", "), 96, initial_indent=f"  {name:<22} ", subsequent_indent=" " * 25))
+    print("\nPasses of xDSL:")
+    others = [name for name in own_passes() if name not in PASSES]
+    print(textwrap.fill(", ".join(others), 96, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+    for plugin in plugins():
+        print(f"\nPasses of {plugin}:")
+        for name in plugin.passes:
+            print(f"  {name:<22} {_said_of(name)}")
+        if plugin.error is not None:
+            print(textwrap.fill(plugin.failure, 96, initial_indent="  ", subsequent_indent="  "))
+
+
+def _said_of(name: str) -> str:
+    """Return what a pass of another package does, in a line, or why it cannot be used."""
+    if name in own_passes() or name in PIPELINES:
+        return "not used: gathernest or xDSL has this name"
+    try:
+        return summary(name)
+    except ScheduleError as error:
+        return f"cannot be used: {error}"
+
+
+_RULE = f"==={'-' * 73}===\n"  # 79 columns, as in MLIR
+# A comment that says which error its input must give.
+_EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*?)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """A comment `// expected-error {{text}}` on a 1-based line, and the line that must have the error; None for any."""
+
+    line: int | None
+    text: str
+    written_on: int
+
+    def describes(self, error: InputError) -> bool:
+        """Return whether an error is this one; an error without a place only has to have the text."""
+        return self.text in error.message and (self.line is None or error.line is None or self.line == error.line)
+
+
+def _expected_errors(text: str) -> list[_Expected]:
+    """Return the errors that the comments of an input expect."""
+    found: list[_Expected] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        for match in _EXPECTED.finditer(line):
+            offset = {None: 0, "above": -1, "below": 1}.get(match["place"])
+            if offset is None and match["place"] != "unknown":
+                offset = int(match["place"])
+            found.append(_Expected(None if offset is None else number + offset, match["text"], number))
+    return found
+
+
+def _mismatches(text: str, error: InputError | None, file: str) -> list[str]:
+    """Return the differences between the expected errors of an input and its actual one."""
+    expected = _expected_errors(text)
+    matched = next((entry for entry in expected if error is not None and entry.describes(error)), None)
+    complaints = [
+        f"{file}:{entry.written_on}: expected the error {entry.text!r}, which did not occur"
+        + ("" if matched is None else "; one error ends a piece, so put // ----- between and use --split-input-file")
+        for entry in expected
+        if entry is not matched
+    ]
+    if error is not None and matched is None:
+        complaints.append(f"an error came that is not expected: {error}")
+    return complaints
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return run_tool(PROGRAM, lambda: _run(words), shows_traceback="--traceback" in words)
+
+
+def _run(words: list[str]) -> int:
+    try:
+        driver = OptMain(words)
+    except ArgSpecParseError as error:  # derives from BaseException
+        raise UsageError(f"--target does not parse: {str(error).splitlines()[-1].strip()}") from None
+    try:
+        driver.run()
+    except ShrinkException:
+        return DONE
+    return FAILED if driver.args.shrink else driver.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

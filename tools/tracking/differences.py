@@ -1,0 +1,274 @@
+"""The differences between two static reports, the first stage that explains each, and lines for a person."""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from .kernel_facts import KernelFacts, LoopFacts, StaticReport
+
+# A register, or a place of the stack.
+_PLACE = re.compile(r"(-?\d+)?(?=\(%rsp)|%\w+")
+
+Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembly", "loops", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopChange:
+    """A loop that differs; `before` or `after` is None where only one side has it."""
+
+    before: LoopFacts | None
+    after: LoopFacts | None
+
+    @property
+    def name(self) -> str:
+        """The loop."""
+        loop = self.after or self.before
+        assert loop is not None
+        return loop.name
+
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """The counts that differ, before and after."""
+        if self.before is None or self.after is None:
+            return {}
+        after = self.after.counts
+        return {name: (count, after[name]) for name, count in self.before.counts.items() if count != after[name]}
+
+    @property
+    def only_registers(self) -> bool:
+        """Whether the same instructions use other registers and places of the stack."""
+        both = self.before is not None and self.after is not None
+        return both and not self.counts and _without_registers(self.before) == _without_registers(self.after)
+
+    def diff(self) -> list[str]:
+        """Return the instructions as a unified diff, its headings left out."""
+        before = () if self.before is None else self.before.code
+        after = () if self.after is None else self.after.code
+        lines = difflib.unified_diff(before, after, lineterm="", n=2)
+        return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def _without_registers(loop: LoopFacts | None) -> list[str]:
+    return [_PLACE.sub("", text) for text in (loop.code if loop else ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A kernel that differs.
+
+    Attributes:
+        cases: those that it serves, on both sides.
+        kind: what differs first. `new` and `gone` where only one side has the case; `loops` where only the reading of
+            the same assembly differs; `bytes` where only those of the roofline bound do.
+        what: the pass with its options where `kind` is `pass`; the first step of the schedule that differs, before and
+            after, where it is `schedule`; the bytes where it is `bytes`; else empty.
+        before, after: both sides.
+        loops: those that differ.
+    """
+
+    cases: tuple[str, ...]
+    kind: Kind
+    what: str
+    before: KernelFacts | None
+    after: KernelFacts | None
+    loops: tuple[LoopChange, ...] = ()
+
+    @property
+    def same_code(self) -> bool:
+        """Whether schedule and assembly are the same, so that it cannot run slower or faster."""
+        return self.before is not None and self.after is not None and self.before.identity == self.after.identity
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        loops = [{"name": loop.name, "counts": loop.counts, "diff": loop.diff()} for loop in self.loops]
+        facts = {"cases": list(self.cases), "kind": self.kind, "what": self.what, "same_code": self.same_code}
+        return {**facts, "loops": loops}
+
+
+def differences(before: StaticReport, after: StaticReport, *, whole: bool = True) -> list[Change]:
+    """Return the kernels that differ, in the order of the cases.
+
+    Args:
+        before, after: the reports.
+        whole: whether `after` is of the whole suite, so that a case which only `before` has is gone.
+    """
+    pairs: dict[tuple[KernelFacts | None, KernelFacts | None], list[str]] = {}
+    gone = [case for case in before.kernels if case not in after.kernels] if whole else []
+    for case in [*after.kernels, *gone]:
+        pairs.setdefault((before.kernels.get(case), after.kernels.get(case)), []).append(case)
+    changes = [_change(tuple(cases), *pair) for pair, cases in pairs.items() if pair[0] != pair[1]]
+    known = {case for change in changes for case in change.cases}
+    for case, kernel in after.kernels.items():
+        old, new = before.bytes.get(case), after.bytes.get(case)
+        if case not in known and old != new:
+            changes.append(Change((case,), "bytes", f"{_streams(old)} → {_streams(new)}", kernel, kernel))
+    return changes
+
+
+def _streams(streams: Mapping[str, int] | None) -> str:
+    return " ".join(f"{name} {count}" for name, count in (streams or {}).items())
+
+
+def _change(cases: tuple[str, ...], before: KernelFacts | None, after: KernelFacts | None) -> Change:
+    if before is None or after is None:
+        return Change(cases, "new" if before is None else "gone", "", before, after)
+    kind, what = _cause(before, after)
+    return Change(cases, kind, what, before, after, tuple(_loop_changes(before.loops, after.loops)))
+
+
+def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
+    """Return what differs first on the way from the operator to the assembly."""
+    for old, new in zip_longest(before.stages, after.stages):
+        if old is None or new is None or old[0] != new[0]:
+            return "schedule", f"{'nothing' if old is None else old[0]} → {'nothing' if new is None else new[0]}"
+        if old != new:
+            return ("operator", "") if new is after.stages[0] else ("pass", new[0])
+    if before.source != after.source:
+        return "source", ""
+    return ("assembly" if before.assembly != after.assembly else "loops"), ""
+
+
+def _loop_changes(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> list[LoopChange]:
+    """Return the loops that differ: those of one name in pairs, after those that are the same on both sides."""
+    old, new = _by_name(before), _by_name(after)
+    found: list[LoopChange] = []
+    for name in dict.fromkeys([*old, *new]):
+        ours, theirs = _unequal(old.get(name, []), new.get(name, []))
+        found += [LoopChange(*pair) for pair in zip_longest(ours, theirs)]
+    return found
+
+
+def _by_name(loops: Sequence[LoopFacts]) -> Mapping[str, list[LoopFacts]]:
+    named: dict[str, list[LoopFacts]] = {}
+    for loop in loops:
+        named.setdefault(loop.name.partition("#")[0], []).append(loop)
+    return named
+
+
+def _unequal(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> tuple[list[LoopFacts], list[LoopFacts]]:
+    """Return those of each side that the other side does not have."""
+    left, rest = list(after), []
+    for loop in before:
+        same = next((other for other in left if _contents(other) == _contents(loop)), None)
+        if same is None:
+            rest.append(loop)
+        else:
+            left.remove(same)
+    return rest, left
+
+
+def _contents(loop: LoopFacts) -> tuple[Any, ...]:
+    return loop.depth, loop.is_hot, loop.counts, loop.code
+
+
+# Of each cause, how many kernels are shown with their loops; loops of a kernel; lines of a loop.
+MOST_KERNELS, MOST_LOOPS, MOST_LINES = 1, 4, 40
+# Beside kernels of one cause, so many are named.
+MOST_NAMED = 6
+
+_CAUSES = {
+    "new": "has no kernel there",
+    "gone": "is no longer in the suite",
+    "operator": "the operator's module differs, before any pass",
+    "source": "every stage is the same, and the generated source differs: lowering/numba/emitter.py",
+    "assembly": "every stage and the source are the same, and the assembly differs: Numba or LLVM, or the "
+    "intrinsics and flags of lowering/numba and lowering/native",
+    "bytes": "the kernel is the same, and the bytes of its roofline bound differ: kernels/roofline/traffic.py",
+    "loops": "the assembly is the same, and its loops are read in another way: lowering/provenance",
+}
+
+
+def explained(
+    changes: Sequence[Change], before: Mapping[str, str], after: Mapping[str, str], *, in_full: bool = False
+) -> Iterator[str]:
+    """Yield the lines that explain changes: causes with their kernels, each with the loops of its first kernel.
+
+    Args:
+        changes: what differs.
+        before, after: the versions that made both sides.
+        in_full: whether to show every kernel, loop and line.
+    """
+    versions = version_change(before, after)
+    if changes and versions:
+        yield f"other versions made them, which may explain all of it: {versions}"
+    causes: dict[str, list[Change]] = {}
+    for change in changes:
+        causes.setdefault(_cause_text(change), []).append(change)
+    for cause, alike in causes.items():
+        names = [change.cases[0] for change in alike]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        yield f"{cause}: {', '.join(names[:MOST_NAMED])}{more}"
+    for alike in causes.values():
+        both = [change for change in alike if change.before and change.after]
+        for change in both if in_full else sorted(both, key=_length)[:MOST_KERNELS]:
+            yield ""
+            yield from _kernel(change, in_full=in_full)
+
+
+def version_change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return the packages whose versions differ, such as "numba 0.68.1 → 0.69.0"; empty where none does."""
+    names = dict.fromkeys([*before, *after])
+    differ = [name for name in names if before.get(name) != after.get(name)]
+    return ", ".join(f"{name} {before.get(name, 'none')} → {after.get(name, 'none')}" for name in differ)
+
+
+def _cause_text(change: Change) -> str:
+    """Return what differs first, without what differs between kernels of the same cause."""
+    if change.kind == "pass":
+        return f"the first stage that differs is that of {change.what.partition('{')[0]}"
+    if change.kind == "schedule":
+        assert change.before is not None and change.after is not None
+        return "another schedule is chosen" if change.before.schedule != change.after.schedule else "another pipeline"
+    return _CAUSES[change.kind]
+
+
+def _length(change: Change) -> tuple[int, int]:
+    """Order kernels of one cause by how simply they show it: the same loops on both sides, few lines."""
+    unpaired = sum(
+        loop.before is None or loop.after is None or loop.before.is_hot != loop.after.is_hot for loop in change.loops
+    )
+    return unpaired, sum(len(loop.diff()) for loop in change.loops) or 10**6
+
+
+def _kernel(change: Change, *, in_full: bool) -> Iterator[str]:
+    what = f" ({change.what})" if change.what else ""
+    yield f"{', '.join(change.cases)}: {_cause_text(change)}{what}"
+    if change.same_code:
+        yield "  schedule and machine code are the same, so it runs as before"
+        return
+    if not change.loops:
+        yield "  no loop differs: the code around them does"
+    ranked = sorted(change.loops, key=_rank)
+    shown = ranked if in_full else ranked[:MOST_LOOPS]
+    for loop in shown:
+        yield from _loop(loop, 10**6 if in_full else MOST_LINES)
+    if len(ranked) > len(shown):
+        yield f"  and {len(ranked) - len(shown)} more loops; --case {change.cases[0]} shows all"
+
+
+def _rank(change: LoopChange) -> tuple[bool, bool, bool]:
+    """Order loops by what matters: innermost ones, those that count differently, those that only moved."""
+    loop = change.after or change.before
+    assert loop is not None
+    return change.only_registers, not loop.is_hot, not change.counts
+
+
+def _loop(change: LoopChange, most_lines: int) -> Iterator[str]:
+    loop = change.after or change.before
+    assert loop is not None
+    kind = "innermost" if loop.is_hot else f"depth {loop.depth}"
+    if change.before is None or change.after is None:
+        yield f"  loop {change.name} ({kind}) is {'new' if change.before is None else 'gone'}"
+    elif change.only_registers:
+        yield f"  loop {change.name} ({kind}): the same instructions with other registers"
+        return
+    else:
+        counts = ", ".join(f"{name} {old} → {new}" for name, (old, new) in change.counts.items())
+        yield f"  loop {change.name} ({kind}): {counts or 'the same counts'}"
+    lines = change.diff()
+    yield from (f"    {line}" for line in lines[:most_lines])
+    if len(lines) > most_lines:
+        yield f"    … {len(lines) - most_lines} more lines"

@@ -1,0 +1,286 @@
+"""Facts of compiled kernels that need no run: stages and loops, read from assembly; and the file of a static report."""
+
+import collections
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.errors import GathernestError
+from ...ir.numbers import parse_json
+from ...lowering.provenance.assembly import Instruction, loop_around, loops_of
+from ...lowering.provenance.trace import MachineLoop
+
+# Counts of a loop, in the order in which they are shown.
+COUNTS = (
+    *("vector_bytes", "instructions", "loads", "stores", "nontemporal_stores", "prefetches", "spills"),
+    *("calls", "branches"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """A loop of the assembly; instructions of loops inside it are theirs.
+
+    Attributes:
+        name: function and loop of the generated source, such as `copy_tile indices_i`; `#2` for the second of it.
+        depth: 1 is outermost.
+        is_hot: it is innermost, and reads or writes memory.
+        vector_bytes: the widest vector register; 0 where all are scalars.
+        instructions: all of them.
+        loads, stores: those that read or write memory, spills aside; non-temporal stores are stores.
+        nontemporal_stores, prefetches, calls, branches: those.
+        spills: moves between a register and a fixed place of the stack, either way.
+        code: the instructions of a hot loop, local labels numbered from 1 in the loop; empty for another.
+    """
+
+    name: str
+    depth: int
+    is_hot: bool
+    vector_bytes: int
+    instructions: int
+    loads: int
+    stores: int
+    nontemporal_stores: int
+    prefetches: int
+    spills: int
+    calls: int
+    branches: int
+    code: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Its counts by name."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it; counts of 0 are left out."""
+        counts = {name: count for name, count in self.counts.items() if count}
+        return {"name": self.name, "depth": self.depth, "hot": self.is_hot, **counts, "code": list(self.code)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "LoopFacts":
+        """Return what `to_json` stored; raises KeyError for what it did not."""
+        counts = {name: stored.get(name, 0) for name in COUNTS}
+        return cls(stored["name"], stored["depth"], stored["hot"], **counts, code=tuple(stored["code"]))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """A compiled kernel.
+
+    Attributes:
+        schedule: as text.
+        stages: (pass with its options, digest of the module after it); `operator` first.
+        source: digest of the generated source.
+        assembly: digest of the normal form of the assembly.
+        loops: those of the assembly, in its order.
+    """
+
+    schedule: str
+    stages: tuple[tuple[str, str], ...]
+    source: str
+    assembly: str
+    loops: tuple[LoopFacts, ...]
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What two kernels share that cannot differ in time: schedule and assembly."""
+        return self.schedule, self.assembly
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        loops = [loop.to_json() for loop in self.loops]
+        texts = {name: getattr(self, name) for name in ("schedule", "source", "assembly")}
+        return {**texts, "stages": [list(stage) for stage in self.stages], "loops": loops}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "KernelFacts":
+        """Return what `to_json` stored; raises KeyError, TypeError or ValueError for what it did not."""
+        stages = tuple((name, text) for name, text in stored["stages"])
+        loops = tuple(map(LoopFacts.from_json, stored["loops"]))
+        return cls(stored["schedule"], stages, stored["source"], stored["assembly"], loops)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the code of a kernel depends on, beside the package.
+
+    Attributes:
+        target: LLVM's name of a CPU; None for this one.
+        machine: fields of a machine model, as a file has them; None for the model of this machine.
+        threads: that share the work where `machine` does not say; None for one for each usable core.
+    """
+
+    target: str | None
+    machine: Mapping[str, Any] | None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The kernels of some cases.
+
+    Attributes:
+        versions: of the packages, and of Python, that made them.
+        kernels: by case; cases of one kernel have the same value.
+        failed: by case, why there is none.
+    """
+
+    versions: Mapping[str, str]
+    kernels: Mapping[str, KernelFacts]
+    failed: Mapping[str, str]
+
+
+class StaticFileError(GathernestError):
+    """A file of a static report cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticReport:
+    """The kernels of some cases, as they are compiled for a fixed machine.
+
+    Attributes:
+        conditions: the machine.
+        versions: of the packages, and of Python, that made them.
+        kernels: by case; cases of one kernel have equal values.
+        bytes: by case, the fewest bytes of one call by stream, as the roofline bound counts them, to four digits.
+    """
+
+    conditions: Conditions
+    versions: Mapping[str, str]
+    kernels: Mapping[str, KernelFacts]
+    bytes: Mapping[str, Mapping[str, int]]
+
+    def grouped(self) -> list[tuple[KernelFacts, list[str]]]:
+        """Return each kernel with its cases, in the order of the first ones."""
+        cases: dict[KernelFacts, list[str]] = {}
+        for case, kernel in self.kernels.items():
+            cases.setdefault(kernel, []).append(case)
+        return list(cases.items())
+
+    def text(self) -> str:
+        """Return it as JSON, with a line for each stage, loop and instruction."""
+        said = {"versions": dict(self.versions), "target": self.conditions.target, "machine": self.conditions.machine}
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in said.items()]
+        lines += [
+            ' "bytes": {',
+            *_separated(f"  {_pair(case, streams)}" for case, streams in self.bytes.items()),
+            " },",
+        ]
+        kernels = [_kernel_text(kernel, cases) for kernel, cases in self.grouped()]
+        return "\n".join(["{", *lines, ' "kernels": [', ",\n".join(kernels), " ]", "}", ""])
+
+
+def read_report(text: str, name: str) -> StaticReport:
+    """Return the report of a file's text, which messages call `name`; raises StaticFileError."""
+    try:
+        said = parse_json(text)
+        kernels: dict[str, KernelFacts] = {}
+        for stored in said["kernels"]:
+            kernels |= dict.fromkeys(stored["cases"], KernelFacts.from_json(stored))
+        conditions = Conditions(said["target"], said["machine"])
+        return StaticReport(conditions, said["versions"], kernels, said["bytes"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StaticFileError(
+            f"{name} is no static report, or one of another revision; `gathernest bench --static --json FILE` makes one"
+        ) from None
+
+
+def _pair(name: str, value: Any) -> str:
+    return f"{json.dumps(name)}: {json.dumps(value)}"
+
+
+def _separated(lines: Iterable[str]) -> list[str]:
+    """Return the elements of a list or an object in JSON, a line each."""
+    found = list(lines)
+    return [f"{line}{',' if number < len(found) else ''}" for number, line in enumerate(found, 1)]
+
+
+def _kernel_text(kernel: KernelFacts, cases: Sequence[str]) -> str:
+    stored = kernel.to_json()
+    texts = {"cases": list(cases), **{name: stored[name] for name in ("schedule", "source", "assembly")}}
+    lines = [" {", *(f" {_pair(name, value)}," for name, value in texts.items())]
+    lines += [' "stages": [', *_separated(f"  {json.dumps(stage)}" for stage in stored["stages"]), " ],"]
+    return "\n".join([*lines, ' "loops": [', ",\n".join(map(_loop_text, stored["loops"])), " ]", " }"])
+
+
+def _loop_text(loop: Mapping[str, Any]) -> str:
+    facts = ", ".join(_pair(name, value) for name, value in loop.items() if name != "code")
+    code = _separated(f"  {json.dumps(line)}" for line in loop["code"])
+    return "\n".join([f'  {{{facts}, "code": [', *code, "  ]}"]) if code else f'  {{{facts}, "code": []}}'
+
+
+_VECTOR = re.compile(r"%([xyz])mm")
+_BYTES = {"x": 16, "y": 32, "z": 64}
+# They use one lane of a vector register.
+_SCALAR = re.compile(r"v?(mov(ss|sd|d|q)|(add|sub|mul|div|sqrt|min|max|u?comi|cvt\w+)(ss|sd)|cvt\w*(ss|sd|si)2\w+) ")
+_ON_STACK = re.compile(r"-?\d*\(%rsp\)")
+_MOVES = ("mov", "vmov")
+_LABEL = re.compile(r"\.L(CPI|BB)\w+")
+
+
+def read_loops(instructions: Sequence[Instruction], source: str) -> tuple[LoopFacts, ...]:
+    """Return the facts of the loops of an assembly.
+
+    Args:
+        instructions: the assembly.
+        source: the generated source that its lines are of; where it is empty, loops are named by their order.
+    """
+    lines, loops, named = source.splitlines(), loops_of(instructions), collections.Counter[str]()
+    found: list[LoopFacts] = []
+    for loop in loops:
+        inside = {line for other in loops if set(other.lines) < set(loop.lines) for line in other.lines}
+        own = [instructions[line] for line in loop.lines if line not in inside]
+        came = [each.line for each in own if each.line is not None and each.line <= len(lines)]
+        name = f"{_function(instructions, loop)} {loop_around(lines, came)[0] or 'loop'}"
+        named[name] += 1
+        numbered = name if named[name] == 1 else f"{name}#{named[name]}"
+        code = _code([instructions[line].text for line in loop.lines]) if loop.is_hot else ()
+        found.append(_facts(numbered, loop, [each for each in own if each.kind], code))
+    return tuple(found)
+
+
+def _function(instructions: Sequence[Instruction], loop: MachineLoop) -> str:
+    """Return the function that a loop is in, by its name in the source."""
+    labels = (each.text for each in reversed(instructions[: loop.first]) if each.text.endswith(":"))
+    return next((label[:-1].removeprefix("tile.") for label in labels if not label.startswith(".")), "")
+
+
+def _facts(name: str, loop: MachineLoop, own: Sequence[Instruction], code: tuple[str, ...]) -> LoopFacts:
+    spills = [each for each in own if _is_spill(each)]
+    kinds = collections.Counter(each.kind for each in own if not _is_spill(each))
+    widths = [_BYTES[size] for each in own if not _SCALAR.match(each.text) for size in _VECTOR.findall(each.text)]
+    nontemporal = [each for each in own if each.kind == "store" and "movnt" in each.text]
+    return LoopFacts(
+        name,
+        loop.depth,
+        loop.is_hot,
+        vector_bytes=max(widths, default=0),
+        instructions=len(own),
+        loads=kinds["load"],
+        stores=kinds["store"],
+        nontemporal_stores=len(nontemporal),
+        prefetches=kinds["prefetch"],
+        spills=len(spills),
+        calls=kinds["call"],
+        branches=kinds["branch"],
+        code=code,
+    )
+
+
+def _is_spill(instruction: Instruction) -> bool:
+    """Return whether an instruction moves a value between a register and a fixed place of the stack."""
+    return bool(_ON_STACK.search(instruction.text)) and instruction.text.startswith(_MOVES)
+
+
+def _code(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return instructions with labels and constants numbered as they appear, so that code before them plays no part."""
+    numbers: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        kind = ".C" if found[1] == "CPI" else ".L"
+        return numbers.setdefault(found[0], f"{kind}{1 + sum(name.startswith(kind) for name in numbers.values())}")
+
+    return tuple(_LABEL.sub(numbered, " ".join(text.split())) for text in texts)

@@ -1,0 +1,365 @@
+"""`gathernest bench --static`: what the kernels of the suite are compiled to, and what explains a difference."""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...asv_bench.benchmarks.cases import Case
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import GathernestError, did_you_mean
+from ...ir.loop_name import LoopName
+from ...ir.numbers import parse_json
+from ...kernels.drawings.machine_analysis import MachineAnalysisError, machine_analysis
+from ...kernels.host.checkout import RevisionError, commit_of, git
+from ...kernels.host.dependencies import require_compiler
+from ...kernels.host.knobs import knobs
+from ...kernels.problems.named_problem import problem_of
+from ...kernels.roofline.lower_bound import fewest_bytes
+from ...lowering.provenance.assembly import kind_of
+from ...lowering.provenance.trace import Line, MachineLoop
+from ...lowering.schedule.machine_model import BUILT_IN
+from ..console.problem_options import check_machine
+from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress, say, write_text
+from .collect import MACHINE, TARGET, THREADS
+from .kernel_facts import Conditions, LoopFacts, StaticReport, read_report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .differences import Change
+
+COMMITTED = "asv_bench/static.json"
+
+
+def report_at(revision: str) -> "StaticReport | None":
+    """Return the report that a commit, branch or tag of the checkout has; None where it has none.
+
+    Raises:
+        RevisionError: there is no git, no checkout, or no such revision.
+        StaticFileError: the report is none that can be read.
+    """
+    commit = commit_of(revision)
+    try:
+        text = git("show", f"{commit}:{COMMITTED}", otherwise="")
+    except RevisionError:
+        return None
+    return read_report(text, f"{COMMITTED} of {revision}")
+
+
+def bytes_of(case: Case) -> dict[str, int]:
+    """Return the bytes of one call by stream, to four digits: the lines are expected ones, by exp and log."""
+    data, indices = (
+        ArraySpec(shape, np.dtype(dtype))
+        for shape, dtype in ((case.data, case.dtype), (case.indices, case.index_dtype))
+    )
+    problem = problem_of(case.operator, data, indices, case.axis, batch_dims=case.batch_dims)
+    with knobs.scope(machine="avx2", tuning="off", override_dir=None):  # none of them plays a part
+        streams = fewest_bytes(problem).streams
+    return {name: int(float(f"{count:.4g}")) for name, count in streams}
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles of a loop, if every load hits the first cache and every branch is predicted.
+
+    Attributes:
+        an_element: of a stored element; None where the loop stores none, or calls functions.
+        tool: the command that says so.
+    """
+
+    an_element: float | None
+    tool: str
+
+
+def cycles_of(
+    loops: Iterable[tuple[LoopFacts, int]], target: str | None, advance: Callable[[int], object]
+) -> dict[tuple[str, ...], Cycles | None]:
+    """Return the cycles of innermost loops by their code, of equal ones once; None of one that it cannot analyse.
+
+    Args:
+        loops: each with the bytes of an element that it stores.
+        target: LLVM's name of the CPU.
+        advance: called with 1 after each loop.
+
+    Returns:
+        Nothing where no llvm-mca is installed, or none that knows the CPU.
+    """
+    found: dict[tuple[str, ...], Cycles | None] = {}
+    for loop, element_bytes in loops:
+        if loop.code and loop.code not in found:
+            try:
+                found[loop.code] = _cycles(loop.code, element_bytes, target)
+            except MachineAnalysisError:
+                found[loop.code] = None
+        advance(1)
+    return found if any(found.values()) else {}
+
+
+def _cycles(code: tuple[str, ...], element_bytes: int, target: str | None) -> Cycles | None:
+    lines = [Line(text, (), "" if text.endswith(":") else kind_of(*text.partition(" ")[::2])) for text in code]
+    loop = MachineLoop(tuple(range(len(lines))), 1, True)
+    analysis = machine_analysis(lines, loop, element_bytes=element_bytes, cpu=target)
+    return None if analysis is None else Cycles(analysis.cycles_per_element, analysis.tool)
+
+
+# Of the counts of `kernel_facts.COUNTS`, in a table that fits 80 columns.
+_HEADINGS = ("vec", "ins", "ld", "st", "nt", "pref", "spill", "call", "jmp")
+_CYCLES = "cycles"
+_NAME_WIDTH, _BYTES_WIDTH = 26, 7
+_LEGEND = (
+    "vec: bytes of a vector; ins: instructions; ld, st: loads, stores; nt: non-temporal stores; pref: prefetches; "
+    "bytes: the fewest of a call; cycles: of an element"
+)
+
+
+def print_report(console: "Console", report: StaticReport, cycles: Mapping[tuple[str, ...], Cycles | None]) -> None:
+    """Print every kernel of a report.
+
+    Args:
+        console: where.
+        report: what.
+        cycles: those of loops by their code; a loop that is not in it has none.
+    """
+    for kernel, cases in report.grouped():
+        console.print(f"{cases[0]}  [{kernel.source} → {kernel.assembly}]", style="bold")
+        if len(cases) > 1:
+            console.print(f"  also {', '.join(cases[1:])}")
+        console.print(f"  {kernel.schedule.replace('},', '}, ') or 'no schedule'}", style="dim")
+        hot = [loop for loop in kernel.loops if loop.is_hot]
+        table = _table(hot, report.bytes[cases[0]], cycles)
+        console.print(table, soft_wrap=False, crop=False)
+        console.print()
+
+
+def _table(
+    loops: Sequence[LoopFacts], streams: Mapping[str, int], cycles: Mapping[tuple[str, ...], Cycles | None]
+) -> object:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    headings = {name: len(name) for name in _HEADINGS} | {"bytes": _BYTES_WIDTH}
+    headings |= {_CYCLES: len(_CYCLES)} if cycles else {}
+    table.add_column("  loop", min_width=_NAME_WIDTH)
+    for heading, width in headings.items():
+        table.add_column(heading, justify="right", min_width=width)
+    for loop in loops:
+        counts = [Text(str(count) if count else "·") for count in loop.counts.values()]
+        row = [Text(f"  {loop.name}"), *counts, Text(_bytes(loop.name, streams))]
+        if cycles:
+            found = cycles.get(loop.code)
+            row.append(Text("–" if found is None or found.an_element is None else f"{found.an_element:.2f}"))
+        table.add_row(*row)
+    return table
+
+
+def _bytes(name: str, streams: Mapping[str, int]) -> str:
+    """Return the bytes that the nest of a loop moves in a call, such as "25.6 MB"."""
+    nest = LoopName(name.partition(" ")[2]).nest
+    moved = {"check": ("indices",), "clear": ("output",), "scale": ("output",), "copy": ("output",)}.get(
+        nest, tuple(streams)
+    )
+    number = float(sum(streams[stream] for stream in moved if stream in streams))
+    for unit in ("B", "kB", "MB"):
+        if number < 999.5:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} GB"
+
+
+LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+# CPUs of LLVM that a wrong name is compared with; it knows many more.
+_CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    group = parser.add_argument_group(
+        "static report", "what the kernels are compiled to for a fixed machine, the same on every machine; no time"
+    )
+    group.add_argument("--static", action="store_true", help="print that instead of running the suite")
+    group.add_argument("--target", metavar="CPU", help=f"LLVM's name of the CPU (default: {TARGET})")
+    group.add_argument(
+        "--machine",
+        metavar="FILE",
+        help=f"the machine that schedules are chosen for, as by GATHERNEST_MACHINE (default: {MACHINE}); "
+        f"{THREADS} threads where it has none",
+    )
+    group.add_argument(
+        "--against",
+        metavar="FILE|REV",
+        help=f"explain what differs from a report in a file, or from {COMMITTED} of a revision; status 1 if anything",
+    )
+    group.add_argument("--write", action="store_true", help="write the report to the file of --against")
+
+
+def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+    """Make the report of cases; the status is 1 when it differs from another, or a case does not compile."""
+    if options.write and options.against is None:
+        raise UsageError(f"--write writes the file of --against; give --against {COMMITTED}")
+    if options.write and (options.case or options.family):
+        raise UsageError("--write writes the kernels of all cases; leave out --case and --family")
+    require_compiler()
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise GathernestError(
+            f"the static report is of x86-64 assembly as Linux has it, and this is {platform.machine()} with "
+            f"{sys.platform}; run it on another machine, or in a container"
+        )
+    before = None if options.against is None else _read_against(options.against, may_miss=options.write)
+    conditions = _conditions(options, before)
+    report, failed = _compiled(cases, conditions)
+    say("failed", *(f"{case}: {reason}" for case, reason in failed.items()))
+    status = FAILED if failed else DONE
+    if options.against is None:
+        _print_report(cases, report, options.json)
+        return status
+    return max(status, _compare(before, report, options))
+
+
+def _compare(before: "StaticReport | None", after: "StaticReport", options: argparse.Namespace) -> int:
+    from .differences import differences, explained
+
+    whole = not (options.case or options.family)
+    changes = [] if before is None else differences(before, after, whole=whole)
+    versions = {} if before is None else before.versions
+    if options.json is not None:
+        text = json.dumps(_changes_json(options.against, versions, after, changes), indent=1)
+        write_text(options.json, f"{text}\n")
+    if options.json != "-":
+        console, kernels = make_console(), len(after.grouped())
+        if before is not None and kernels and not changes:
+            console.print(f"the kernels of {len(after.kernels)} cases are those of {options.against}")
+        elif changes:
+            console.print(f"{len(changes)} of {kernels} kernels are not those of {options.against}:\n", style="bold")
+            for line in explained(changes, versions, after.versions, in_full=not whole):
+                style = {"-": "red", "+": "green"}.get(line.strip()[:1], "") if line.startswith("    ") else ""
+                console.print(line, style=style)
+    if options.write:
+        Path(options.against).write_text(after.text(), encoding="utf-8")
+        print(f"{options.against}: written", file=sys.stderr)
+        return DONE
+    if changes:
+        advice = "if that is meant, `make static WRITE=--write` writes it anew: commit it with what changed it"
+        print(f"gathernest: {advice}", file=sys.stderr, flush=True)
+    return FAILED if changes else DONE
+
+
+def _changes_json(against: str, versions: Any, after: "StaticReport", changes: "Sequence[Change]") -> dict[str, Any]:
+    return {
+        "against": against,
+        "versions": {"before": dict(versions), "after": dict(after.versions)},
+        "target": after.conditions.target,
+        "machine": after.conditions.machine,
+        "kernels": len(after.grouped()),
+        "changes": [change.to_json() for change in changes],
+    }
+
+
+def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str | None) -> None:
+    import numpy as np
+
+    if target is not None:
+        write_text(target, report.text())
+    if target == "-":
+        return
+    widths = {case.name: np.dtype(case.dtype).itemsize for case in cases}
+    loops = [(loop, widths[names[0]]) for kernel, names in report.grouped() for loop in kernel.loops if loop.is_hot]
+    with progress("analysing loops", len(loops)) as advance:
+        cycles = cycles_of(loops, report.conditions.target, advance)
+    console = make_console()
+    print_report(console, report, cycles)
+    said = f"for {report.conditions.target} and the machine {json.dumps(report.conditions.machine)}"
+    tool = next((found.tool for found in cycles.values() if found is not None), None)
+    mca = f"cycles by {tool}, which takes every load for a hit in the first cache" if tool else _why_no_cycles()
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    console.print(f"{_LEGEND}\n{said}; {mca}; {versions}", style="dim")
+
+
+def _why_no_cycles() -> str:
+    from ...ir.errors import DependencyError
+    from ...lowering.programs import find
+
+    try:
+        return f"no cycles, as {find('llvm-mca')} analyses none of the loops"
+    except DependencyError as error:
+        return f"no cycles: {error}"
+
+
+def _compiled(cases: "Sequence[Case]", conditions: Conditions) -> "tuple[StaticReport, dict[str, str]]":
+    from .collect import collect
+    from .kernel_facts import StaticReport
+
+    with progress("compiling", len(cases)) as advance:
+        found = collect(cases, conditions, advance=advance)
+    kernels = {case.name: found.kernels[case.name] for case in cases if case.name in found.kernels}
+    traffic = {case.name: bytes_of(case) for case in cases if case.name in kernels}
+    return StaticReport(conditions, found.versions, kernels, traffic), dict(found.failed)
+
+
+def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> Conditions:
+    """Return the machine that is asked for: that of the other report, or the default one; raises UsageError."""
+    target = (TARGET if before is None else before.conditions.target) if options.target is None else options.target
+    if options.machine is not None or options.threads is not None or before is None:
+        machine = _machine(MACHINE if options.machine is None else options.machine, options.threads)
+    else:
+        machine = before.conditions.machine
+    if options.target is not None:
+        _check_target(options.target)
+    conditions = Conditions(target, machine)
+    if before is not None and conditions != before.conditions:
+        said = f"--target {before.conditions.target} and the machine {json.dumps(before.conditions.machine)}"
+        raise UsageError(
+            f"{options.against} is for {said}, so other code is no difference; leave out --target, --machine and "
+            "--threads, or name a report for the same"
+        )
+    return conditions
+
+
+def _machine(said: str, threads: int | None) -> dict[str, Any]:
+    """Return the fields of a machine model, by its name or in a file, with a fixed number of threads."""
+    check_machine("--machine", said)
+    fields = {"base": said} if said in BUILT_IN else parse_json(Path(said).expanduser().read_bytes())
+    return fields | {"threads": threads or fields.get("threads", THREADS)}
+
+
+def _check_target(target: str) -> None:
+    """Have LLVM look for a CPU, in a process of its own: it writes what it does not know to standard error."""
+    if target in LEVELS:
+        return
+    program = (
+        "import sys; import llvmlite.binding as llvm; llvm.initialize_native_target(); "
+        "llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=sys.argv[1])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, target], capture_output=True, text=True, check=False)
+    if not target or ended.returncode or "not a recognized processor" in ended.stderr:
+        raise UsageError(
+            f"LLVM knows no CPU {target!r}; give --target {', '.join(LEVELS)} or a name such as znver4"
+            f"{did_you_mean(target, _CPUS)}"
+        )
+
+
+def _read_against(said: str, *, may_miss: bool) -> "StaticReport | None":
+    """Return the report that a file or a revision has; None for a file that is to be written and is not there."""
+    if Path(said).is_file():
+        return read_report(Path(said).read_text(encoding="utf-8", errors="replace"), said)
+    if may_miss:
+        check_file("--against", said)
+        return None
+    try:
+        found = report_at(said)
+    except RevisionError as error:
+        raise UsageError(f"--against: there is no file {said!r}; {error}") from None
+    if found is None:
+        raise UsageError(
+            f"revision {said} has no {COMMITTED}, as it is older than the static report; "
+            f"`gathernest bench compare {said}` compiles its kernels and compares them with these"
+        )
+    return found

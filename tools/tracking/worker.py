@@ -1,0 +1,320 @@
+"""The program of a fresh process: it times, counts and compiles by one gathernest what its input asks for.
+
+A script, run by its path. It imports today's cases and the gathernest that PYTHONPATH names, of any commit, and uses
+public functions alone. It reads one JSON object a line from standard input and answers each by one:
+
+    {"cases": FOLDER, "threads": 1, "core": 0}         first of all; no answer
+    {"fork": "import", "turns": 8, "starts": true}     {"ns": [..]}: of children that import gathernest
+    {"fork": "first-call", ..}                         {"ns": [..]}: and call it once
+    {"ready": "pipeline", "number": 0, "slot_ns": 3e5} {"ns": .., "number": ..}: calls that fill the slot
+    {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel; null for arrays of the case's sizes
+    {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
+    {"calls": "import"}, "pipeline" or a CASE          {"calls": {..}}: Python functions called, by pass or file
+    {"versions": true}                                 {"versions": {..}}: of packages and Python
+    {"kernel": CASE}                                   stages, schedule, source and assembly, or `same_as`
+    {"counts": FOLDER}                                 {"counts": ..}: the exact counts of the benchmarks there
+
+The process that `starts` has the first turn of each pair, and in the second half of the turns the second; a byte in a
+pipe is the baton. An answer {"missing": why} says that this gathernest lacks an operator, or fails at it.
+"""
+
+import collections
+import hashlib
+import importlib
+import itertools
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+Call = Callable[[], object]
+Answer = dict[str, Any]
+Result = TypeVar("Result")
+
+UNTIMED_CALLS = 4  # the second like call is stored in the call cache, and found from the third on
+LONG_CALL_NS = 5e6  # has no untimed call before each turn
+# Of a kernel's arrays, in turn: the kind of the pages of small ones makes up to 10 % of a call, and differs by process.
+PLACES, MAX_MOVED_BYTES = 4, 2 << 20
+PIPELINE = ("gather", "1000x64xf32", "100xi64")
+
+
+class Baton:
+    """The right to run, handed over through two pipes; of a process that runs alone, two negative numbers."""
+
+    def __init__(self, taken_from: int, given_to: int):
+        self.taken_from, self.given_to = taken_from, given_to
+
+    def take(self) -> None:
+        """Wait for the other process; raises EOFError when it has ended."""
+        if self.taken_from >= 0 and not os.read(self.taken_from, 1):
+            raise EOFError("the process of the other side has ended")
+
+    def give(self) -> None:
+        """Let the other process run."""
+        if self.given_to >= 0:
+            os.write(self.given_to, b"x")
+
+    def turns(self, number: int, *, starts: bool, turn: Callable[[], Result]) -> list[Result]:
+        """Return the results of turns; the other process has as many, second in the first half, then first."""
+        found: list[Result] = []
+        for done in range(number):
+            is_first = starts == (done < number // 2)
+            if not is_first:
+                self.take()
+            found.append(turn())
+            if is_first:
+                self.give()
+        return found
+
+
+class Worker:
+    """The imports of the process, the call that it times, and the kernels that it has compiled."""
+
+    def __init__(self, given: Answer, baton: Baton):
+        self.folder, self.baton = given["cases"], baton
+        self.clock = time.thread_time_ns if given["threads"] == 1 else time.perf_counter_ns
+        self.calls: list[Call] = []
+        self.call_ns = 0.0
+        self.compiled: dict[str, str] = {}
+
+    def answer(self, given: Answer) -> Answer:
+        """Return the answer to one object."""
+        asked = next(iter(given))
+        try:
+            return getattr(self, f"_{asked}")(given)
+        except EOFError:
+            raise
+        except Exception as error:
+            return {"missing": _reason(error)}
+
+    # ---- times ----
+
+    def _fork(self, given: Answer) -> Answer:
+        if "gathernest" in sys.modules:
+            raise RuntimeError("children must import gathernest themselves: time them before anything else")
+        turn = partial(_time_child, given["fork"])
+        said = self.baton.turns(given["turns"], starts=given["starts"], turn=turn)
+        failed = next((answer for answer in said if "missing" in answer), None)
+        return failed or {"ns": [answer["ns"] for answer in said]}
+
+    def _turns(self, given: Answer) -> Answer:
+        calls = (self.calls[turn * len(self.calls) // given["turns"]] for turn in range(given["turns"]))
+        turn = partial(self._turn, calls, given["number"])
+        return {"ns": self.baton.turns(given["turns"], starts=given["starts"], turn=turn)}
+
+    def _ready(self, given: Answer) -> Answer:
+        self.calls = []  # frees the arrays of the one before
+        self.calls = self._calls_of(given["ready"], given.get("arrays"))
+        for call in self.calls:
+            for _ in range(UNTIMED_CALLS if given["ready"] != "pipeline" else 1):
+                call()
+        number = given["number"] or 1
+        while (taken := self._time(self.calls[0], number)) < given["slot_ns"] / 2 and not given["number"]:
+            number = max(2 * number, int(number * given["slot_ns"] / max(taken, 1)))
+        self.call_ns = taken / number
+        return {"ns": self.call_ns, "number": number}
+
+    def _turn(self, calls: Iterator[Call], number: int) -> float:
+        call = next(calls)
+        if self.call_ns < LONG_CALL_NS:
+            call()
+        return self._time(call, number) / number
+
+    def _time(self, call: Call, number: int) -> int:
+        clock = self.clock
+        start = clock()
+        for _ in range(number):
+            call()
+        return clock() - start
+
+    def _calls_of(self, given: Any, folder: str | None) -> list[Call]:
+        """Return calls of the pipeline, or of a kernel that is scheduled for the case's own sizes.
+
+        A kernel is called with small arrays from a folder, in several places, or else with arrays of those sizes.
+        """
+        gn = importlib.import_module("gathernest")
+        if given == "pipeline":
+            with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
+                kernel = gn.compile(*PIPELINE)
+            return [lambda: kernel.source]
+        import numpy as np
+
+        cases, case = self._case(given)
+        if folder is None:
+            return [cases.bind(case, case.make(), gn)]
+        data, indices, out = (np.load(Path(folder, f"{name}.npy")) for name in ("data", "indices", "out"))
+        small = cases.Inputs(data, tuple(indices), out)
+        if case.into == "new":
+            return [cases.bind(case, small, gn)]
+        schedule = cases.compiled(case, _untouched(cases, case), gn).schedule
+        table = out if case.is_gradient else data
+        options = {"axis": case.axis, "batch_dims": case.batch_dims, "schedule": schedule}
+        kernel = gn.compile(case.operator, table, indices[0], **options)
+        return [_in_turn(kernel, *map(_moved, (data, indices, out))) for _ in range(PLACES)]
+
+    def _case(self, given: Answer) -> tuple[Any, Any]:
+        if self.folder not in sys.path:
+            sys.path.append(self.folder)
+        cases = importlib.import_module("cases")
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        return cases, cases.Case(**values)
+
+    # ---- counts and code ----
+
+    def _counts(self, given: Answer) -> Answer:
+        sys.path.insert(0, given["counts"])
+        return {"counts": importlib.import_module("benchmarks.counts").Counted().setup_cache()}
+
+    def _versions(self, _: Answer) -> Answer:
+        importlib.import_module("gathernest")
+        packages = {name: version(name) for name in ("numba", "llvmlite", "xdsl")}
+        return {"versions": {**packages, "python": ".".join(platform.python_version_tuple()[:2])}}
+
+    def _kernel(self, given: Answer) -> Answer:
+        """Return the stages (name and digest, which the sizes are part of) and the code of a case's kernel.
+
+        Pages of its arrays are never touched. Older revisions do not name the kernel that calls with `out` run.
+        """
+        gn, (cases, case) = importlib.import_module("gathernest"), self._case(given["kernel"])
+        kernel = cases.compiled(case, _untouched(cases, case), gn)
+        kernel = getattr(kernel, "with_out", kernel) if case.into == "out" else kernel
+        same_as = self.compiled.get(kernel.key)
+        code = _code(kernel) if same_as is None else {"same_as": same_as}
+        answer = {"stages": _stages(kernel), **code}
+        self.compiled.setdefault(kernel.key, case.name)
+        return answer
+
+    def _calls(self, given: Answer) -> Answer:
+        if given["calls"] == "import":
+            return {"calls": count_calls(lambda: importlib.import_module("gathernest"))}
+        call = self._calls_of(given["calls"], given.get("arrays"))[0]
+        for _ in range(UNTIMED_CALLS if given["calls"] != "pipeline" else 1):
+            call()
+        return {"calls": count_calls(call)}
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _stages(kernel: Any) -> list[tuple[str, str]]:
+    """Return the passes with their options, and a digest of the module after each."""
+    stages: dict[str, str] = kernel.stages
+    steps = ["operator", *re.findall(r"[^,{}]+(?:\{[^}]*\})?", kernel.pipeline)]
+    names = steps if len(steps) == len(stages) else list(stages)
+    return [(name, digest(text)) for name, text in zip(names, stages.values(), strict=True)]
+
+
+def _code(kernel: Any) -> Answer:
+    """Return schedule, source and assembly, with the file that its lines are of; None where a revision has no lines."""
+    try:
+        program = importlib.import_module("gathernest.kernels.runtime.compile").build_program(kernel.plan)
+        compiler = importlib.import_module("gathernest.lowering.numba.compiler")
+        assembly, file = compiler.inspected_library(program, with_lines=True).get_asm_str(), compiler.INSPECTED_FILE
+        source = program.source
+    except (ImportError, AttributeError, TypeError):
+        source, assembly, file = kernel.source, kernel.asm(), None
+    return {"schedule": str(kernel.schedule), "source": source, "assembly": assembly, "file": file}
+
+
+def count_calls(call: Call) -> dict[str, int]:
+    """Return how many Python functions a call calls, by pass inside of passes, elsewhere by file of gathernest.
+
+    A pass is a method `apply` of an object with the `name` of a pass, as xDSL calls it.
+    """
+    counts: dict[str, int] = collections.Counter()
+    inside: list[tuple[Any, str]] = []
+    root = f"{os.sep}gathernest{os.sep}"
+
+    def see(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call":
+            name = getattr(frame.f_locals.get("self"), "name", None) if code.co_name == "apply" else None
+            if isinstance(name, str):
+                inside.append((frame, f"pass {name}"))
+            file = code.co_filename
+            where = file.rpartition(root)[2] if root in file else ""
+            where = "other packages" if "site-packages" in where or not where.endswith(".py") else where
+            counts[inside[-1][1] if inside else where] += 1
+        elif event == "return" and inside and frame is inside[-1][0]:
+            inside.pop()
+
+    sys.setprofile(see)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return dict(counts)
+
+
+def _moved(array: Any) -> Any:
+    """Return a copy; of a large array, whose pages are of all kinds, the array."""
+    return array.copy() if array.nbytes <= MAX_MOVED_BYTES else array
+
+
+def _in_turn(kernel: Callable[..., object], data: Any, indices: Any, out: Any) -> Call:
+    """Return calls of a kernel with each row of indices in turn."""
+    calls = [partial(kernel, data, picks, out) for picks in indices]
+    following = itertools.cycle(calls).__next__
+    return calls[0] if len(calls) == 1 else lambda: following()()
+
+
+def _untouched(cases: Any, case: Any) -> Any:
+    """Return arrays of a case's own sizes whose memory is never used."""
+    import numpy as np
+
+    source, result = (case.gathered, case.data) if case.is_gradient else (case.data, case.gathered)
+    indices = np.empty(case.indices, case.index_dtype)
+    return cases.Inputs(np.empty(source, case.dtype), (indices,), np.empty(result, case.dtype))
+
+
+def _time_child(what: str) -> Answer:
+    """Return the wall time of a child that imports gathernest, and calls it; or why it fails."""
+    told, tells = os.pipe()
+    child = os.fork()
+    if child == 0:
+        start = time.perf_counter_ns()
+        try:
+            gn = importlib.import_module("gathernest")
+            if what == "first-call":
+                import numpy as np
+
+                gn.gather(np.arange(20, dtype="f4").reshape(5, 4), [0, 2])
+            answer: Answer = {"ns": time.perf_counter_ns() - start}
+        except BaseException as error:
+            answer = {"missing": _reason(error)}
+        os.write(tells, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(tells)
+    with open(told, "rb") as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"missing": "its process ended"}
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def main() -> None:
+    """Answer lines until the input ends."""
+    given = json.loads(sys.stdin.readline())
+    if given["core"] is not None:
+        os.sched_setaffinity(0, {given["core"]})
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a library prints is no answer
+    worker = Worker(given, Baton(*map(int, sys.argv[1:3])))
+    for line in sys.stdin:
+        print(json.dumps(worker.answer(json.loads(line))), file=answers)
+
+
+if __name__ == "__main__":
+    main()
