@@ -9,7 +9,7 @@ from pathlib import Path
 from ...ir.errors import GathernestError, did_you_mean
 from ...lowering.numba.target_code import Target
 from ..host.knobs import knobs
-from ..host.machine_files.described_machine import GENERIC
+from ..host.machine import GENERIC
 
 # Asks LLVM for the CPUs that it knows, which it prints for the name `help`. A process of its own: it prints to
 # standard error below Python.

@@ -11,7 +11,7 @@ import numpy as np
 from ....ir.array_spec import ArraySpec
 from ....ir.errors import GathernestError
 from ....ir.numbers import parse_json
-from ....kernels.host.machine_files.described_machine import said_of_machine
+from ....kernels.host.machine import described_machine
 from ....kernels.problems.named_problem import problem_of
 from ....kernels.runtime.layout import Layout
 from ....kernels.runtime.select_schedule import choice_for
@@ -85,7 +85,7 @@ def read_sockets(path: Path) -> Sockets:
             is_right = type(value) is int if name in ("sockets", "cores") else type(value) in (int, float)
             if not is_right or not 1 <= value <= _MAX_NUMBER:
                 raise ValueError(f"says {name} = {json.dumps(value)}, expected a number from 1 to {_MAX_NUMBER:g}")
-        core, _ = said_of_machine(said["core"])
+        core, _ = described_machine(said["core"])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise GathernestError(f"--model {path} describes no machine of several sockets ({reason})") from None

@@ -8,8 +8,7 @@ import itertools
 import statistics
 
 from ....kernels.host.knobs import knobs
-from ....kernels.roofline.probe_calls import aligned, copy_ways, touch
-from ....kernels.roofline.probe_kernels import LINE_BYTES
+from ....kernels.machine.probes import LINE_BYTES, STREAMED, aligned, copy_ways, touch
 from ....kernels.runtime.array_checks import address
 from ..report import Together
 from .compare import scale_calls
@@ -27,8 +26,8 @@ def threads_together(threads: int) -> Together | None:
     memory = aligned(2 * COPIED_BYTES + LINE_BYTES)
     with knobs.scope(num_threads=threads):
         touch(memory, threads)
-    window = address(memory), address(memory) + COPIED_BYTES, 0, COPIED_BYTES
-    copy = copy_ways(itertools.repeat(window), [memory], threads)["non-temporal stores"]
+    window = address(memory), 0, address(memory) + COPIED_BYTES, 0, COPIED_BYTES
+    copy = copy_ways(itertools.repeat(window), [memory], threads)[STREAMED]
     calls = {("units", UNITS): compute_loops()[UNITS], ("bandwidth", "copy"): copy}
     scaled = scale_calls(calls, rounds=ROUNDS, threads=threads)
     return Together(*[statistics.median(one.gains) for one in scaled])

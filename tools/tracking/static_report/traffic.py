@@ -5,8 +5,8 @@ import numpy as np
 from ....asv_bench.benchmarks.cases import Case
 from ....ir.array_spec import ArraySpec
 from ....kernels.host.knobs import knobs
+from ....kernels.machine.traffic import fewest_bytes
 from ....kernels.problems.named_problem import problem_of
-from ....kernels.roofline.lower_bound import fewest_bytes
 
 
 def bytes_of(case: Case) -> dict[str, int]:

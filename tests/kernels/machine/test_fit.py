@@ -2,11 +2,13 @@
 
 import pytest
 
-from gathernest.kernels.calibration.derived_model import (
+from gathernest.kernels.machine.fit import (
     cache_ends,
     derived_fields,
     distance,
     element_fields,
+    intervals,
+    is_wide,
     shared_from_ns,
     streamed_bytes,
     vector_bytes,
@@ -110,3 +112,18 @@ def test_elements_cost_what_they_differ_by_and_a_prefetch_costs_its_instructions
     assert fields["near_line_ns"] == pytest.approx((1.1, 2.7))
     assert fields["alone_line_ns"] == pytest.approx((1.4 + 0.5 + 0.3, 3.0 + 0.5 + 0.3))
     assert fields["streamed_times"] == 1.0
+
+
+def test_an_interval_is_narrow_where_one_pass_of_many_is_slow_and_wide_between_two_speeds():
+    """One slow pass of eleven does not move the median of drawn passes, and half of them do."""
+    steady, two_speeds = [2.0] * 10 + [9.0], [1.0, 2.0] * 5
+    found = intervals(
+        {"steady": steady, "two": two_speeds}, lambda times: {"rate": times["steady"], "pair": (1.0, times["two"])}
+    )
+    assert found == {"rate": (2.0, 2.0), "pair": ((1.0, 1.0), (1.0, 2.0))}
+    assert not is_wide(found["rate"], 1.25) and is_wide(found["pair"], 1.25)
+
+
+@pytest.mark.parametrize(("ends", "wide"), [((4, 5), False), ((4, 5.1), True), ((0.0, 0.0), False), ((0.0, 0.1), True)])
+def test_an_interval_is_wide_beyond_the_ratio(ends, wide):
+    assert is_wide(ends, 1.25) is wide
