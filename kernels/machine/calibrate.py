@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...lowering.schedule.machine_model import BUILT_IN, LINE_BYTES, VECTORS_BYTES, MachineModel
+from ...lowering.schedule.machine_model import BUILT_IN, LINE_BYTES, MachineModel
 from ..host.cpu import OtherLoad, free_memory_bytes, package_version
 from ..host.dependencies import require_compiler
 from ..host.machine import (
@@ -32,14 +32,11 @@ from ..host.runtime import RUNTIME
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads, current_subteam
 from . import probes
-from .fit import FAR_LINES, FAR_ROWS, Times, cache_ends, fit_fields, intervals, is_wide, rounded
+from .fit import FAR_LINES, ROW_BYTES, Times, cache_ends, fit_fields, intervals, is_wide, rounded
 from .probes import (
     ELEMENTS,
-    LONG_ROW_BYTES,
-    NEAR_ROWS,
     READS,
     ROW_STORES,
-    ROWS_BYTES,
     SUMMED_ROWS,
     Probe,
     Window,
@@ -63,12 +60,12 @@ VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 # Lines that one run of the latency reads, one after the other; a table with fewer is read whole.
 CHASED_LINES = 4096
-# The prefetches beside those that are tried: lines ahead into L1, and lines ahead into L2; and lines of a row.
-BESIDE_NEAR, BESIDE_FAR, ROW_LINES = 16, 128, 4
+# The prefetches beside those that are tried: lines ahead into L1, and lines ahead into L2.
+BESIDE_NEAR, BESIDE_FAR = 16, 128
 # What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
 READ_LINES, READ_ELEMENTS, COPIED_BYTES_A_THREAD, MIN_COPIED_BYTES = 32768, 65536, MB, 512 * KB
-# The scalars: as many indices as half of an L2 holds, and staged ones that fit in L1 beside their table.
-INDICES, STAGED, SMALL_TABLE = 16384, 2048, 2048
+# The scalars: as many indices as half of an L2 holds, and elements of a table that fits in L1.
+INDICES, SMALL_TABLE = 16384, 2048
 # A last cache that takes the lines that the second one evicts has a table for good only after some sweeps: elements of
 # 8 MB that nothing prefetches take 2.4 ns after one of them and 0.8 after several.
 WARM_SWEEPS = 6
@@ -82,9 +79,8 @@ PAGE_LINES, PAGES_AHEAD = 64, 2
 MIN_SHARES, SHARES_A_THREAD, SHARE_LINES, SHARE_REPEATS = 64, 8, 128, 4
 ASLEEP_AFTER_S, LAUNCHES = 1e-3, 50
 MIN_RUNS = 4
-# The rows that are copied from and to 256 KB each, the bytes that non-temporal stores write at once, and how often a
-# call repeats work of a few microseconds, beside which a call is no longer short.
-MAX_ROWS_BYTES, STREAMED_BYTES, REPEATS = 256 * KB, MB, 8
+# How often a call repeats work of a few microseconds, beside which a call is no longer short.
+REPEATS = 8
 
 # Is called with the parts done, how many there will be, and words.
 Report = Callable[[int, int, str], None]
@@ -255,14 +251,12 @@ class Workplace:
         return {
             **self.instructions(),
             **self.launches(),
-            **self.near_rows(l3 // 4),
             **self.copies("L2", l2 // 2, 1),
             **self.copies("L3", l3 // 2, 1),
             **lines(l1 // 2, {"lines L1": (0, 0)}),
             **lines(l2 // 2, {"lines L2": (0, 0)}),
             **lines(l3 // 4, {"lines L3 far": (BESIDE_FAR, 0), "lines L3 near": (0, BESIDE_NEAR)}),
             **self.elements("L3", l3 // 4),
-            **self.streams(),
             **self.ascending(),
             **self.row_stores(),
             **self.summed_rows(size),
@@ -271,7 +265,6 @@ class Workplace:
             **lines(size, {"all threads read": (PAGES_AHEAD, 0)}, PAGE_LINES, self.threads),
             **lines(size, {f"far {each}": (each, BESIDE_NEAR) for each in FAR_LINES}),
             **self.elements("memory", size),
-            **lines(size, {f"rows {each}": (BESIDE_FAR // ROW_LINES, each) for each in FAR_ROWS}, ROW_LINES),
         }
 
     def latency(self, table_bytes: int) -> Timer:
@@ -294,42 +287,26 @@ class Workplace:
         return Timer(run)
 
     def instructions(self) -> dict[str, Timer]:
-        """Return timers of what one core does in its first two caches: nanoseconds an index, a lane or a row."""
-        random = np.random.default_rng(0)
-        indices = self._keep(random.integers(0, SMALL_TABLE, INDICES))
-        staged = self._keep(random.integers(0, SMALL_TABLE, STAGED, dtype=np.int32))
-        work = dict.fromkeys(("check", "scalars", "gathered scalars"), (indices, SMALL_TABLE))
-        work |= dict.fromkeys(("lane loads", "wide lane loads"), (staged, SMALL_TABLE))
-        for row_bytes in ROWS_BYTES:
-            rows = MAX_ROWS_BYTES // row_bytes
-            places = self._keep(random.integers(0, rows, rows))
-            work |= {f"rows {row_bytes} by {vector}": (places, rows) for vector in VECTORS_BYTES}
-        data, out = address(self._small), address(self._out)
-        return {
-            name: self._timer(name, [(data, address(places), out, 0, len(places))], 5, 1, size=size, repeats=REPEATS)
-            for name, (places, size) in work.items()
-        }
-
-    def near_rows(self, table_bytes: int) -> dict[str, Timer]:
-        """Return timers of rows of 64 bytes at random places of a table, prefetched into L1: nanoseconds for a row."""
-        rows = table_bytes // LINE_BYTES
-        windows = self._windows(random_places(rows).astype(np.int64), rows, READ_LINES)
-        return self._in_turn([f"near {each}" for each in NEAR_ROWS], windows, len(windows), len(windows), rows)
+        """Return timers of what one core does in its first two caches: nanoseconds an index."""
+        indices = self._keep(np.random.default_rng(0).integers(0, SMALL_TABLE, INDICES))
+        windows = [(address(self._small), address(indices), address(self._out), 0, INDICES)]
+        names = ("check", "scalars", "gathered scalars")
+        return {name: self._timer(name, windows, 5, 1, size=SMALL_TABLE, repeats=REPEATS) for name in names}
 
     def row_stores(self) -> dict[str, Timer]:
         """Return timers of rows of 256 bytes at random places of half of the memory, which the other half gets.
 
         They are written there in order. The times are nanoseconds for a row.
         """
-        row_bytes, half = ROW_LINES * LINE_BYTES, len(self.memory) // 2
-        rows = half // row_bytes
+        half = len(self.memory) // 2
+        rows = half // ROW_BYTES
         places = random_places(rows).astype(np.int64)
-        windows = self._windows(places, rows, READ_LINES, address(self.memory) + half, row_bytes)
+        windows = self._windows(places, rows, READ_LINES, address(self.memory) + half, ROW_BYTES)
         return self._in_turn(ROW_STORES, windows, MIN_RUNS, 1, rows)
 
     def summed_rows(self, table_bytes: int) -> dict[str, Timer]:
         """Return timers of sums of rows of 256 bytes at random places of a table: nanoseconds for a row."""
-        rows = table_bytes // (ROW_LINES * LINE_BYTES)
+        rows = table_bytes // ROW_BYTES
         windows = self._windows(random_places(rows).astype(np.int64), rows, READ_LINES)
         return self._in_turn(SUMMED_ROWS, windows, MIN_RUNS, 1, rows)
 
@@ -345,13 +322,6 @@ class Workplace:
         sweeps = 1 if is_far else len(windows)
         timers = self._in_turn(ELEMENTS, windows, 2 * sweeps, WARM_SWEEPS * sweeps, lines)
         return {f"{level} {name}": timer for name, timer in timers.items()}
-
-    def streams(self) -> dict[str, Timer]:
-        """Return timers of non-temporal stores by the vectors they are made in: nanoseconds for a row of 4 KB."""
-        target, data, rows = address(self.memory), address(self._small), STREAMED_BYTES // LONG_ROW_BYTES
-        starts = range(0, len(self.memory) - STREAMED_BYTES + 1, STREAMED_BYTES)
-        windows = [(data, 0, target + start, 0, rows) for start in starts]
-        return self._in_turn(("stream by 32", "stream by 64"), windows, 5, 1, 8 * KB)
 
     def ascending(self) -> dict[str, Timer]:
         """Return timers of elements of memory by indices that ascend and skip lines: nanoseconds for an element."""

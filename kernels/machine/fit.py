@@ -12,22 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median_low
 from typing import Any
 
-from ...lowering.schedule.machine_model import LINE_BYTES, VECTORS_BYTES, MachineModel
+from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
 from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, RESOLVE_UOPS, VECTOR_UOPS
-from .probes import CACHED, NEAR_ROWS, ROWS_BYTES, STREAMED
+from .probes import CACHED, STREAMED
 
-# The prefetch distances that are tried: lines from memory into L2, and rows of 256 bytes from memory into L1.
-FAR_LINES, FAR_ROWS, ROW_BYTES = (32, 64, 128, 256), (4, 8, 16, 32), 256
+# The prefetch distances into L2 that are tried, in lines of memory, and the bytes of the rows of timers.
+FAR_LINES, ROW_BYTES = (64, 128, 256), 256
 # Parts of a reported size: a measured end of a cache within them is the reported one.
 NEAR_REPORTED = (0.7, 1.5)
-# How many times as fast wider non-temporal stores are where they count.
-STREAM_GAIN = 1.10
-# What other vectors than the usual ones must gain on average, and may lose anywhere.
-VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
-# A distance is as good as the best where it takes at most this many times as long.
-DISTANCE_TOLERANCE = 1.2
-# Lines are prefetched into L2 this many times as far ahead as it has outstanding misses.
-FAR_ROWS_A_MISS = 4
 # The least part of a copy's rate at which memory is read alone: of its bytes a copy reads a half.
 MIN_ONE_WAY = 0.5
 MIN_LAUNCH_NS = 100.0
@@ -50,22 +42,17 @@ def fit_fields(times_ns: Times, base: MachineModel, threads: int) -> dict[str, A
     """
     latency_ns = {int(name.split()[1]): took for name, took in times_ns.items() if name.startswith("latency ")}
     l1_bytes, l2_bytes, l3_bytes = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
-    far, near, rows = (
-        {each: times_ns[f"{name} {each}"] for each in tried}
-        for name, tried in (("far", FAR_LINES), ("near", NEAR_ROWS), ("rows", FAR_ROWS))
-    )
-    near_rows, far_rows = distance(near, base.near_rows), distance(far, base.far_rows)
     copies_ns = [min(times_ns[f"{level} {way}"] for way in (CACHED, STREAMED)) for level in ("L2", "L3", "memory")]
     memory = threads / min(times_ns[f"all threads {way}"] for way in (CACHED, STREAMED))
-    alone, line_ns = threads * LINE_BYTES / times_ns["all threads read"], min(far.values())
+    alone, line_ns = (
+        threads * LINE_BYTES / times_ns["all threads read"],
+        min(times_ns[f"far {each}"] for each in FAR_LINES),
+    )
     l3_line_ns = min(times_ns["lines L3 far"], times_ns["lines L3 near"])
     fields = {
         "l1_bytes": l1_bytes,
         "l2_bytes": l2_bytes,
         "l3_bytes": max(l3_bytes, 2 * l2_bytes),
-        "l1_misses": base.l1_misses if near_rows == base.near_rows else near_rows,
-        "l2_misses": base.l2_misses if far_rows == base.far_rows else far_rows // FAR_ROWS_A_MISS,
-        "near_bytes": distance(rows, base.near_bytes // ROW_BYTES) * ROW_BYTES,
         "copy_bytes_per_ns": tuple(1 / each for each in copies_ns),
         "store_times": store_times(
             times_ns[f"rows, {CACHED}"], times_ns[f"rows, {STREAMED}"], ROW_BYTES * copies_ns[-1]
@@ -76,7 +63,7 @@ def fit_fields(times_ns: Times, base: MachineModel, threads: int) -> dict[str, A
         "strayed_lines": max(times_ns["ascending scalars"] - times_ns["ascending gathered scalars"], 0.0) / line_ns,
         "line_ns": (times_ns["lines L1"], times_ns["lines L2"], l3_line_ns, line_ns),
         "memory_ns": latency_ns[max(latency_ns)],
-        **derived_fields(times_ns, base, threads),
+        **derived_fields(times_ns, threads),
     }
     return fields | element_fields(times_ns, (l3_line_ns, line_ns), fields["lane_load_ns"] / LANE_UOPS)
 
@@ -149,43 +136,6 @@ def _rounded_size(size: float) -> int:
     return int(size) // quarter * quarter
 
 
-def distance(times_ns: Mapping[int, float], usual: int) -> int:
-    """Return a prefetch distance: the usual one where that is as good as the best, or else the least that is.
-
-    Args:
-        times_ns: by distance.
-        usual: that of the built-in model.
-    """
-    most_ns = DISTANCE_TOLERANCE * min(times_ns.values())
-    return usual if times_ns.get(usual, math.inf) <= most_ns else min(at for at in times_ns if times_ns[at] <= most_ns)
-
-
-def vector_bytes(times_ns: Mapping[str, float], usual: int) -> int:
-    """Return the vectors that rows and lanes are worth copying in: the usual ones unless others gain.
-
-    Args:
-        times_ns: of the timers of instructions.
-        usual: those of the built-in model.
-    """
-
-    def gains(vector: int) -> list[float]:
-        return [times_ns[f"rows {size} by {usual}"] / times_ns[f"rows {size} by {vector}"] for size in ROWS_BYTES]
-
-    lanes = {32: times_ns["lane loads"], 64: times_ns["wide lane loads"]}
-    for vector in VECTORS_BYTES:
-        found = [*gains(vector), *([lanes[usual] / lanes[vector]] if {usual, vector} <= lanes.keys() else [])]
-        if min(found) >= VECTOR_LOSS and math.prod(found) ** (1 / len(found)) >= VECTOR_GAIN:
-            return vector
-    return usual
-
-
-def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
-    """Return the widest non-temporal stores that are worth it: the usual ones unless the others gain."""
-    other = 32 if usual == 64 else 64
-    gains = times_ns[f"stream by {max(usual, 32)}"] >= STREAM_GAIN * times_ns[f"stream by {other}"]
-    return other if gains else usual
-
-
 def store_times(cached_ns: float, streamed_ns: float, copied_ns: float) -> float:
     """Return how many times as long as non-temporal stores cached ones take, beside reads at random places.
 
@@ -221,9 +171,8 @@ def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_
     }
 
 
-def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) -> dict[str, Any]:
-    """Return the fields of instructions, vectors and launches; `base` is the built-in model."""
-    narrow = vector_bytes(times_ns, base.vector_bytes)
+def derived_fields(times_ns: Times, threads: int) -> dict[str, Any]:
+    """Return the fields of instructions and launches."""
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
     lane_ns = times_ns["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     fields: dict[str, Any] = {
@@ -231,8 +180,6 @@ def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: i
         "lane_load_ns": lane_ns,
         "lane_gather_ns": lane_ns * times_ns["gathered scalars"] / times_ns["scalars"],
         "check_ns": times_ns["check"],
-        "vector_bytes": narrow,
-        "wide_vector_bytes": max(streamed_bytes(times_ns, base.wide_vector_bytes), narrow),
     }
     if threads > 1:
         serial_ns, shared_ns = (times_ns[name] - times_ns["idle"] for name in ("serial", "launch"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...lowering.numba.program import Program
-from ...lowering.schedule.machine_model import LINE_BYTES, VECTORS_BYTES
+from ...lowering.schedule.machine_model import LINE_BYTES
 from ..host.recycled_memory import empty_in_lines
 from ..runtime.array_checks import address
 from ..runtime.disk_cache import load_kernel
@@ -44,11 +44,6 @@ DISTANCES_LINES = ((0, 0), (0, 16), (64, 0), (MAX_DISTANCE, 0), (128, 16), (MAX_
 # Lines of a piece from which L1 does not hold the prefetches of `FISSIONED` pieces.
 MAX_FISSIONED_LINES = 16
 
-# The rows that are copied, in bytes.
-ROWS_BYTES = (64, 256)
-# How many rows of 64 bytes ahead are prefetched into the first cache.
-NEAR_ROWS = (4, 8, 16, 32)
-LONG_ROW_BYTES = 4096
 # The stores of rows of 256 bytes from random places of memory that are written to memory.
 ROW_STORES = {"rows, cached stores": False, "rows, non-temporal stores": True}
 # Whether the prefetches of rows of 256 bytes that are summed have a loop of their own, `SUMMED_AHEAD` rows ahead.
@@ -81,7 +76,6 @@ def load_probes(names: tuple[str, ...]) -> "KernelCode":
 
 def loops() -> dict[str, str]:
     """Return the body of each loop, by name: functions of `_PARAMETERS`."""
-    rows = {f"rows {size} by {vector}": _rows(size, vector) for size in ROWS_BYTES for vector in VECTORS_BYTES}
     return {
         STREAMED: _copy(streams=True),
         CACHED: _copy(streams=False),
@@ -92,15 +86,9 @@ def loops() -> dict[str, str]:
         "check": _CHECK,
         "scalars": _scalars(0, 0, False),
         "gathered scalars": _GATHERED_SCALARS,
-        "lane loads": _lanes(8),
-        "wide lane loads": _lanes(16),
-        **rows,
-        **{f"near {ahead}": _rows(64, 32, near=ahead) for ahead in NEAR_ROWS},
-        **{name: _rows(256, 32, 8, far=32, streams=streams) for name, streams in ROW_STORES.items()},
+        **{name: _rows(streams) for name, streams in ROW_STORES.items()},
         **{name: _summed(fissions) for name, fissions in SUMMED_ROWS.items()},
         **{name: _scalars(*how) for name, how in ELEMENTS.items()},
-        "stream by 32": _streamed(32),
-        "stream by 64": _streamed(64),
     }
 
 
@@ -219,32 +207,21 @@ _GATHERED_SCALARS = """
 """
 
 
-def _lanes(lanes: int) -> str:
-    """Return a gather of elements of 4 bytes, a vector at a time, by staged indices of 4 bytes."""
-    kind = f"v{lanes}xi32"
-    loads = [f"load_i32(data, 4 * load_i32(indices, 4 * at + {4 * lane}))" for lane in range(lanes)]
-    return _indented(
-        [f"for at in range(first, last, {lanes}):", f"    store_{kind}(out, 4 * at, join_{kind}({', '.join(loads)}))"]
-    )
-
-
-def _rows(row_bytes: int, vector_bytes: int, near: int = 0, far: int = 0, *, streams: bool = False) -> str:
-    """Return a gather of rows by indices of 8 bytes that may be negative, prefetched `near` and `far` rows ahead."""
-    store, kind = "stream" if streams else "store", f"v{vector_bytes // 4}xi32"
+def _rows(streams: bool) -> str:
+    """Return a gather of rows of 256 bytes by indices that may be negative, prefetched 8 and 32 rows ahead."""
+    store, lines = "stream" if streams else "store", range(0, 256, LINE_BYTES)
     return _indented(
         [
             "for at in range(first, last):",
             *(
-                f"    prefetch_{locality}(data, {row_bytes} * load_i64(indices, 8 * at + {8 * ahead}) + {line})"
-                for locality, ahead in ((2, far), (3, near))
-                if ahead
-                for line in range(0, row_bytes, LINE_BYTES)
+                f"    prefetch_{locality}(data, 256 * load_i64(indices, 8 * at + {8 * ahead}) + {line})"
+                for locality, ahead in ((2, 32), (3, 8))
+                for line in lines
             ),
-            "    index = load_i64(indices, 8 * at)",
-            f"    place = {row_bytes} * clamp(wrap(index, size), size)",
+            "    place = 256 * clamp(wrap(load_i64(indices, 8 * at), size), size)",
             *(
-                f"    {store}_{kind}(out, {row_bytes} * at + {at}, load_{kind}(data, place + {at}))"
-                for at in range(0, row_bytes, vector_bytes)
+                f"    {store}_v8xi32(out, 256 * at + {at}, load_v8xi32(data, place + {at}))"
+                for at in range(0, 256, LINE_BYTES // 2)
             ),
         ]
     )
@@ -263,17 +240,6 @@ def _summed(fissions: bool) -> str:
     for body in [prefetches, adds] if fissions else [prefetches + adds]:
         lines += [f"    for at in range(begin, begin + {FISSIONED}):", *(f"        {line}" for line in body)]
     return _indented([*lines, *(f"    store_v8xi64(out, {64 * at}, s{at})" for at in range(4))])
-
-
-def _streamed(vector_bytes: int) -> str:
-    """Return a loop that writes rows with non-temporal stores; `size` is that of what they are read from."""
-    kind = f"v{vector_bytes // 4}xi32"
-    return _indented(
-        [
-            f"for at in range({LONG_ROW_BYTES} * first, {LONG_ROW_BYTES} * last, {vector_bytes}):",
-            f"    stream_{kind}(out, at, load_{kind}(data, at & (size - 1)))",
-        ]
-    )
 
 
 def _source(names: tuple[str, ...]) -> str:
@@ -300,15 +266,14 @@ def _source(names: tuple[str, ...]) -> str:
         for at in range(len(names))
     )
     copies = [at for at, name in enumerate(names) if name in (STREAMED, CACHED, FILLED)] or [-1]
-    kinds = ("v4xi32", "v8xi32", "v16xi32")
-    vectors = [f"{operation}_{kind}" for operation in ("join", "load", "store", "stream") for kind in kinds]
+    vectors = [f"{operation}_{kind}" for operation in ("load", "store", "stream") for kind in ("v8xi32", "v16xi32")]
     vectors += [f"{operation}_v8xi64" for operation in ("addi", "broadcast", "load", "store", "ult", "wrap")]
     vectors += [f"prefetch_{locality}" for locality in range(4)]
     return f"""from numba import int64, njit
 
 from gathernest.lowering.native.parallel_for import share
 from gathernest.lowering.numba.intrinsics import clamp, load_i32, load_i64, store_i64, uge, wrap, zext
-from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_inside_v8xi32
+from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_inside_v8xi32, join_v8xi32
 
 
 {functions}
