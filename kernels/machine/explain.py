@@ -35,7 +35,7 @@ class Ablation:
     Attributes:
         left_out: the pass with its options; what a schedule holds several times is left out together.
         measured_us: the median time without it; None where the shorter schedule is rejected.
-        times_as_fast: how many times as fast the whole schedule is: the median over the rounds, above 1 where the pass
+        times_as_fast: how many times as fast the whole schedule is: the ratio of the medians, above 1 where the pass
             pays. None where the shorter schedule is rejected.
         rejected: why the shorter schedule is not legal; None where it is.
     """
@@ -171,10 +171,8 @@ class Explanation:
         rows.append(("fraction of the bound", f"{self.fraction:>12.2f}"))
         if self.fraction_in_order is not None:
             rows.append(("fraction in this order", f"{self.fraction_in_order:>12.2f}"))
-        lines = _rows(rows)
-        if self.measured_us > BUSY * self.fastest_us:
-            lines.append("the median is far above the fastest round: the machine is busy, and times say little")
-        return lines
+        busy = "the median is far above the fastest round: the machine is busy, and times say little"
+        return [*[busy] * (self.measured_us > BUSY * self.fastest_us), *_rows(rows)]
 
 
 class CompiledKernel(Protocol):
@@ -297,7 +295,8 @@ def _shorter_kernels(
 def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> Ablation:
     if left_out in rejected:
         return Ablation(left_out, rejected=rejected[left_out])
-    return Ablation(left_out, 1e6 * timings.median_s(left_out), timings.ratio(WHOLE, beside=left_out))
+    median_s = timings.median_s(left_out)
+    return Ablation(left_out, 1e6 * median_s, median_s / timings.median_s(WHOLE))
 
 
 def _check_same(
