@@ -29,8 +29,8 @@ from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule
 from .kernels.playground.step import step as step
 from .kernels.reduction.gather_reduce import gather_reduce as gather_reduce
-from .kernels.reduction.reduce_gradients import gather_reduce_grad as gather_reduce_grad
-from .kernels.reduction.reduce_gradients import gather_reduce_weights_grad as gather_reduce_weights_grad
+from .kernels.reduction.gather_reduce import gather_reduce_grad as gather_reduce_grad
+from .kernels.reduction.gather_reduce import gather_reduce_weights_grad as gather_reduce_weights_grad
 from .kernels.runtime.prepare import wait as wait
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.take import take as take

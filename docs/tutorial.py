@@ -239,7 +239,7 @@ def _(mo):
 @app.cell
 def _(data, gn, indices, kernel, np, scheduled):
     from gathernest.kernels.host.timing import time_interleaved
-    from gathernest.kernels.roofline.lower_bound import fewest_bytes
+    from gathernest.kernels.machine.traffic import fewest_bytes
 
     vectors = gn.schedule("gather", data, indices, axis=1, bounds="wrap").vectorize("inner", 8)
     threads = gn.schedule("gather", data, indices, axis=1, bounds="wrap").parallel("outer").vectorize("inner", 8)

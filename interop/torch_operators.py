@@ -20,10 +20,8 @@ from ..ir.semantics import Bounds
 from ..kernels.gather import gather, gather_elements
 from ..kernels.gradient import gather_elements_grad, gather_grad
 from ..kernels.host.knobs import knobs
-from ..kernels.reduction.bags import make_bags, read_ends
-from ..kernels.reduction.gather_reduce import gather_reduce
-from ..kernels.reduction.largest import rows_of_largest
-from ..kernels.reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
+from ..kernels.reduction.bags import make_bags, read_ends, rows_of_largest
+from ..kernels.reduction.gather_reduce import gather_reduce, gather_reduce_grad, gather_reduce_weights_grad
 from ..kernels.runtime.launch import available_threads
 from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watched, tensor_of, unsigned
 

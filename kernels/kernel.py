@@ -28,7 +28,7 @@ MOST_REMEMBERED_OF_A_KERNEL = 16
 
 if TYPE_CHECKING:
     from ..lowering.pipeline import Stage
-    from .roofline.explanation import Explanation
+    from .machine.explain import Explanation
 
 TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
 
@@ -150,7 +150,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
             rounds: how often each schedule is timed, 1 or more.
 
         Returns:
-            Bytes by stream, the roofline bound and the fraction of it, the peak rates and what the cost model
+            Bytes by stream, the roofline bound and the fraction of it, the machine model's and what the cost model
             predicts, and what each pass is worth. Its `str` is a text, its `to_json()` the same for scripts.
 
         Raises:
@@ -160,7 +160,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
         """
 
         def explaining() -> Any:
-            from .roofline.explain import explain
+            from .machine.explain import explain
 
             return explain
 

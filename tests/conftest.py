@@ -142,16 +142,6 @@ def eager_threads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def known_ceilings(monkeypatch: pytest.MonkeyPatch):
-    """Give explanations made-up peak rates, which are returned: to measure them takes both cores for 8 s."""
-    from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
-
-    rates = Ceilings({"threads": 2}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
-    monkeypatch.setattr("gathernest.kernels.roofline.explain.ceilings", lambda progress: rates)
-    return rates
-
-
-@pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 

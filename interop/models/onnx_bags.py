@@ -20,8 +20,7 @@ from ...ir.errors import ModelError
 from ...ir.operator_spec import GatherMax, GatherMean, GatherReduce
 from ...ir.semantics import Bounds, Shape
 from ...kernels.host.cpu import usable_cores
-from ...kernels.reduction.gather_reduce import gather_reduce
-from ...kernels.reduction.grouped_sums import grouped_sum
+from ...kernels.reduction.gather_reduce import gather_reduce, grouped_sum
 from ...kernels.reduction.operands import Reduction
 from .onnx_graph import Graph, bodies, constant_of, integer, is_own
 from .runtime import ModelGather, Run

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError
-from ...ir.operator_spec import GatherWeighted
+from ...ir.errors import InternalError, InvalidGatherError
+from ...ir.operator_spec import GatherElements, GatherNd, GatherWeighted
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds
-from .any_count import LEAST_COUNT, check_takes_count, with_count
 
+# A kernel for a size of 1 lacks a loop that other sizes have.
+MIN_COUNT = 2
 _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words of C23 and C++ that no function can have as its name.
 _C_WORDS = (
@@ -65,7 +66,7 @@ class Declaration:
         problem = problem.into(ArraySpec(result.shape, result.dtype))
         if takes_count:
             check_takes_count(problem)
-            problem = with_count(problem, max(problem.indices.shape[0], LEAST_COUNT))
+            problem = with_count(problem, max(problem.indices.shape[0], MIN_COUNT))
         default = _name_of(problem, takes_count=takes_count)
         if name is not None and not _C_NAME.fullmatch(name):
             raise InvalidGatherError(
@@ -209,3 +210,53 @@ def _comment_lines(text: str) -> str:
 def _commented(text: str) -> str:
     """Return a text that does not end the comment it stands in."""
     return text.replace("*/", "* /")
+
+
+# functions that take the number of indices
+
+
+def with_count(problem: Problem, count: int) -> Problem:
+    """Return the problem of contiguous arrays with another size of the first dimension of indices."""
+    return problem.resized(problem.table.shape, (count, *problem.indices.shape[1:]))
+
+
+def counts_of(problem: Problem) -> tuple[int, int, int]:
+    """Return the count of a problem and two more, from which `by_count` concludes."""
+    count = problem.indices.shape[0]
+    return count, count + 7, 2 * count + 5
+
+
+def check_takes_count(problem: Problem) -> None:
+    """Check that the size of the first dimension of indices may be any; raises InvalidGatherError."""
+    operator, indices = problem.operator, problem.indices
+    why = None
+    if not indices.shape:
+        why = "indices have no dimension"
+    elif operator.attributes().get("batch_dims"):
+        why = "it is a batch, which data has as well"
+    elif isinstance(operator, GatherElements) and operator.axis:
+        why = f"data has it as well, beside axis {operator.axis}"
+    elif isinstance(operator, GatherNd) and indices.rank == 1:
+        why = "it is the length of one tuple"
+    elif not problem.table.is_contiguous or not indices.is_contiguous:
+        why = "arrays must be C-contiguous for that"
+    elif 0 in problem.axis_sizes:
+        why = "the axis is empty, so no index is valid"
+    if why is not None:
+        raise InvalidGatherError(f"the first dimension of indices {indices} cannot be of any size: {why}")
+
+
+def by_count(counts: Sequence[int], numbers: Sequence[Sequence[float]]) -> list[tuple[float, int]]:
+    """Return base and slope of each of a kernel's arguments, which are numbers[k] for counts[k].
+
+    Raises:
+        InternalError: one is no linear function of the count.
+    """
+    found: list[tuple[float, int]] = []
+    for first, second, third in zip(*numbers, strict=True):
+        slope = 0 if isinstance(first, float) else int(second - first) // (counts[1] - counts[0])
+        base = first - slope * counts[0] if slope else first
+        if [base + slope * count for count in counts] != [first, second, third]:
+            raise InternalError(f"an argument of a kernel is {first}, {second}, {third} for {counts} indices")
+        found.append((base, slope))
+    return found

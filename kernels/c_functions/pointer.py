@@ -1,6 +1,7 @@
 """A kernel as a function pointer: what `Kernel` has for callers that are not Python."""
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError
@@ -10,11 +11,13 @@ from ...lowering.schedule.schedule import Schedule
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
 from ..runtime.disk_cache import native_code
+from ..runtime.plan import Plan
 from ..runtime.prepare import prepare_problem
 from .declaration import Declaration, header
 
 if TYPE_CHECKING:
     from ...lowering.native.c_function import CFunction
+    from ...lowering.native.kernel_code import NoKernel
 
 
 class CallableFromC:
@@ -83,7 +86,6 @@ class CallableFromC:
         if (made := vars(self).get("_c_function")) is not None:
             return made
         from ...lowering.native.c_function import CFunction
-        from .without_kernel import without_kernel
 
         with knobs.scope(num_threads=1):
             prepared = prepare_problem(Declaration.of(self._problem).problem, self._given)
@@ -95,3 +97,13 @@ class CallableFromC:
             made = CFunction(without_kernel(prepared.plan), (), native_code)
         vars(self)["_c_function"] = made
         return made
+
+
+def without_kernel(plan: Plan) -> "NoKernel":
+    """Return what a C function does where the sizes of its problem leave nothing for a kernel to run."""
+    from ...lowering.native.kernel_code import NoKernel
+
+    problem = plan.problem
+    if plan.action == "zeros":
+        return NoKernel(math.prod(problem.result.shape) * problem.result.dtype.itemsize, 0)
+    return NoKernel(0, math.prod(problem.indices.shape) if plan.action == "reject" else 0)

@@ -1,8 +1,8 @@
 """Draw an explanation: bytes by stream, the measured time beside the roofline bound, and what each pass is worth."""
 
 from ...lowering.drawings.svg import drawing, finished
-from ..roofline.explanation import Explanation
-from ..roofline.lower_bound import IN_ORDER
+from ..machine.explain import Explanation
+from ..machine.roofline import IN_ORDER
 from .bars import Bar, draw_bars
 
 _BYTES = {"indices": "#d4a017", "data": "#2f81f7", "output": "#2da44e", "grad": "#2f81f7"}
@@ -25,7 +25,7 @@ def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, a
         SVG as text, which stands in an HTML page as it is.
     """
     root = drawing("streams", title, str(explanation))
-    traffic = explanation.lower_bound.traffic
+    traffic = explanation.bound.traffic
     total = traffic.total_bytes
     streams = [
         Bar(name, count, f"{_bytes(count)}, {_percent(count, total)}", _BYTES.get(name, _BOUND), "bytes")
@@ -33,9 +33,7 @@ def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, a
     ]
     width, y = draw_bars(root, f"The fewest bytes: {_bytes(total)}", streams, 0.0)
     bound = explanation.bound
-    heading = (
-        f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.lower_bound.bound_by}"
-    )
+    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
     times = _times(explanation)
     mark = bound.time_us, f"roofline bound: {_time(bound.time_us)}"
     wide, y = draw_bars(root, heading, times, y + _GAP, marked=mark)
@@ -75,8 +73,8 @@ def _times(explanation: Explanation) -> list[Bar]:
     bound = explanation.bound
     in_order = bound.ordered_us if IN_ORDER in bound.ways else None
     rows = [
-        ("copy of as many bytes", bound.lower_bound.copy_us, _BOUND, "bound"),
-        ("lines at random places", bound.lower_bound.lines_us, _BOUND, "bound"),
+        ("copy of as many bytes", bound.copy_us, _BOUND, "bound"),
+        ("lines at random places", bound.lines_us, _BOUND, "bound"),
         ("lines in the order of the indices", in_order, _BOUND, "bound"),
         ("predicted by the cost model", explanation.predicted_us, _BOUND, "predicted"),
         (f"measured, median of {explanation.rounds}", explanation.measured_us, _MEASURED, "measured"),

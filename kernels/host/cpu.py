@@ -8,9 +8,12 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Collection
 from pathlib import Path
 
+# Columns of a line of /proc/stat in which a core does nothing: idle, and waiting for a disk.
+IDLE = (3, 4)
 PACKAGE = Path(__file__).resolve().parents[2]
 # The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.
 MAKES_CODE = (
@@ -221,3 +224,42 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except (OSError, ValueError):
         return ""
+
+
+class OtherLoad:
+    """How many cores other processes use meanwhile, as Linux counts it from where this is made.
+
+    Args:
+        stat: the file with the time that each core has spent, in the form of /proc/stat.
+    """
+
+    def __init__(self, stat: Path = Path("/proc/stat")):
+        self._stat = stat
+        self._start = self._now()
+
+    def cores(self) -> float:
+        """Return how many of this process's cores other processes have used since, on average; 0 where unknown."""
+        (busy_s, own_s, clock_s), (was_busy_s, was_own_s, was_clock_s) = self._now(), self._start
+        if clock_s <= was_clock_s:
+            return 0.0
+        return max(0.0, (busy_s - was_busy_s - (own_s - was_own_s)) / (clock_s - was_clock_s))
+
+    def _now(self) -> tuple[float, float, float]:
+        """Return seconds: what the cores have worked, what this process has, and the clock."""
+        own = os.times()
+        return self._busy_s(), own.user + own.system, time.monotonic()
+
+    def _busy_s(self) -> float:
+        try:
+            ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+            lines = [line.split() for line in self._stat.read_text().splitlines() if line.startswith("cpu")]
+            ticks = sum(
+                int(value)
+                for name, *values in lines
+                if name in ours
+                for column, value in enumerate(values[:8])
+                if column not in IDLE
+            )
+            return ticks / os.sysconf("SC_CLK_TCK")
+        except (OSError, AttributeError, ValueError):
+            return 0.0

@@ -1,31 +1,52 @@
 """Which machine model schedules are chosen by: the knob `machine`, a calibration, or the built-in one for this CPU.
 
-Plain Python.
+A file for the knob `machine` holds one JSON object of fields. `gathernest calibrate` writes a calibration to
+
+    <cache folder>/machines/<digest of the machine>.json
+
+It belongs to a machine: CPU, caches and cores. A file of another machine, a damaged one, and one that another user
+could have written are left out. Plain Python.
 """
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from ...ir.errors import did_you_mean
+from ...ir.errors import did_you_mean, shorten, show
 from ...ir.numbers import parse_json
-from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
-from .cpu import cache_sizes, cpu_facts, usable_cores
-from .files import read_plain
+from ...lowering.schedule.machine_model import BUILT_IN, VECTORS_BYTES, MachineModel
+from .cache_folder import cache_folder, warn_caller
+from .cpu import cache_sizes, cpu_facts, cpu_model, usable_cores
+from .files import publish, read_own, read_plain
 from .knobs import KnobError, knobs
-from .machine_files.calibration_file import known_calibration
-from .machine_files.described_machine import GENERIC, said_of_machine
-from .machine_files.measured_file import warn_left_out
 
 AVX2_BYTES = 32  # of a vector
+GENERIC = "avx2"
 # Processors whose cores share one last cache. Virtual machines get a part and are told the whole: 480 MB on a Granite
 # Rapids whose latencies end at 80. With the model's 60 MB, rows of 64 B to 64 KB take 0.57 to 0.77 of the time there.
 ONE_LAST_CACHE = ("xeon-avx512",)
+# A calibration beside which other processes used this many cores lacks the fields that they disturb most.
+BUSY_CORES = 0.5
+FORMAT, KIND = 2, "machines"
+_LEFT_OUT: set[Path] = set()  # files that a warning has been given for
+
+# Which values a field of a file may have, and how messages call them.
+Rule = tuple[Callable[[Any], bool], str]
 
 
 class MachineFileError(KnobError):
     """A file describes no machine."""
+
+
+class MachineFileWarning(UserWarning):
+    """A file about a machine cannot be used, and is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +84,11 @@ def known_machine() -> KnownMachine:
         return KnownMachine(BUILT_IN[str(wanted)], "named by the knob machine")
     if wanted is not None:
         try:
-            return _read(wanted)
+            return _read_described(wanted)
         except MachineFileError as error:
             if knobs.place("machine").startswith("-"):
                 raise
-            warn_left_out(wanted, f"{error}; until then it is left out")
+            _warn_left_out(wanted, f"{error}; until then it is left out")
     found = known_calibration()
     return built_in_machine() if found is None else KnownMachine(found.model, f"measured at {found.date}")
 
@@ -76,6 +97,9 @@ def sharing_threads() -> int:
     """Return how many threads of this process share a nest: any number gives the same bytes."""
     wanted = knobs.num_threads
     return usable_cores() if wanted is None else min(wanted, usable_cores())
+
+
+# the built-in model for a CPU
 
 
 def built_in_for(cpu: Mapping[str, str]) -> tuple[str, str]:
@@ -116,8 +140,74 @@ def built_in_with(cpu: Mapping[str, str], sizes: Mapping[str, int]) -> KnownMach
     return KnownMachine(replace(model, l1_bytes=l1, l2_bytes=l2, l3_bytes=last), because)
 
 
+# a machine that a file describes
+
+
+def _number(least: float, most: float) -> Rule:
+    return lambda value: type(value) in (int, float) and least <= value <= most, f"a number from {least:g} to {most:g}"
+
+
+def _whole(least: int, most: int) -> Rule:
+    return lambda value: type(value) is int and least <= value <= most, f"a whole number from {least} to {most}"
+
+
+def _among(*allowed: Any) -> Rule:
+    return lambda value: type(value) is type(allowed[0]) and value in allowed, f"one of {', '.join(map(str, allowed))}"
+
+
+def _several(count: int, rule: Rule) -> Rule:
+    holds, text = rule
+    return lambda value: type(value) is list and len(value) == count and all(map(holds, value)), (
+        f"a list of {count}, each {text}"
+    )
+
+
+# A time in nanoseconds or a rate in bytes a nanosecond: no machine is outside, and costs outside are not finite.
+_RATE, _FACTOR, _SHARE, _CACHE = _number(1e-6, 1e9), _number(1 / 64, 64), _number(0.001, 1), _whole(2**16, 2**40)
+_RULES: dict[str, Rule] = {
+    "base": _among(*BUILT_IN),
+    "name": (lambda value: type(value) is str, "a text"),
+    "l1_bytes": _whole(2**12, 2**40),
+    **dict.fromkeys(("l2_bytes", "l3_bytes"), _CACHE),
+    **dict.fromkeys(("l1_misses", "l2_misses"), _whole(1, 1024)),
+    "near_bytes": _whole(64, 2**20),
+    "threads": _whole(1, 4096),
+    **dict.fromkeys(("vector_bytes", "wide_vector_bytes"), _among(*VECTORS_BYTES)),
+    **dict.fromkeys(("l1_share", "l2_share", "l3_share", "one_way_share"), _SHARE),
+    "strayed_lines": (lambda value: type(value) in (int, float) and 0 <= value <= 64, "a number from 0 to 64"),
+    "copy_bytes_per_ns": _several(3, _RATE),
+    "line_ns": _several(4, _RATE),
+    **dict.fromkeys(("near_line_ns", "alone_line_ns"), _several(2, _RATE)),
+    **dict.fromkeys(("store_times", "streamed_times", "interleaved_times"), _FACTOR),
+    **dict.fromkeys(("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "check_ns"), _RATE),
+    **dict.fromkeys(("launch_ns", "wake_ns", "memory_bytes_per_ns"), _RATE),
+}
+
+
+def described_machine(described: Any) -> tuple[MachineModel, int | None]:
+    """Return the model that a JSON object describes, named "" where it has no name, and its threads.
+
+    Raises:
+        ValueError: it describes none; says why.
+    """
+    if not isinstance(described, dict):
+        raise ValueError(f"holds {show(described)}")
+    for name, value in described.items():
+        if name not in _RULES:
+            close = did_you_mean(name, _RULES) or f"; the fields are {', '.join(_RULES)}"
+            raise ValueError(f"has no field {show(name)}{close}")
+        holds, allowed = _RULES[name]
+        if not holds(value):
+            raise ValueError(f"says {name} = {shorten(json.dumps(value))}, allowed is {allowed}")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in described.items()
+    }
+    base, threads = given.pop("base", GENERIC), given.pop("threads", None)
+    return replace(BUILT_IN[base], **{"name": "", **given}), threads
+
+
 @functools.lru_cache(maxsize=16)
-def _read(path: Path) -> KnownMachine:
+def _read_described(path: Path) -> KnownMachine:
     """Return the model in a file, which is read once in a process; raises KnobError."""
     try:
         text = read_plain(path)
@@ -125,11 +215,11 @@ def _read(path: Path) -> KnownMachine:
         reason = f"cannot be read ({getattr(error, 'strerror', None) or error})"
         raise KnobError(_rejected(path, f"{reason}{did_you_mean(str(path), BUILT_IN)}")) from None
     try:
-        said = parse_json(text)
+        described = parse_json(text)
     except ValueError as error:
         raise MachineFileError(_rejected(path, f"cannot be read ({error})")) from None
     try:
-        model, threads = said_of_machine(said)
+        model, threads = described_machine(described)
     except ValueError as error:
         raise MachineFileError(_rejected(path, str(error))) from None
     return KnownMachine(replace(model, name=model.name or path.stem), f"read from {path}", threads)
@@ -140,3 +230,127 @@ def _rejected(path: Path, why: str) -> str:
         f"the machine {str(path)!r} {why}; set {knobs.place('machine')} to {', '.join(BUILT_IN)}, or to a file with a "
         "JSON object of a machine's fields (docs/machine.md)"
     )
+
+
+# the calibration of this machine
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The measured numbers of a machine.
+
+    Attributes:
+        base: the built-in model whose other fields it has.
+        fields: the measured fields of the model.
+        machine: the facts that it depends on, as `machine_facts` gives them.
+        threads: how many shared the work while it was measured.
+        other_cores: how many cores other processes used meanwhile, on average.
+        date: when, in UTC, such as 2026-11-21T12:00:00Z.
+        versions: of the packages that it was measured with.
+        uncertain: the fields that keep the value of the built-in model, with the low and the high end of the interval
+            in which the measurements lie.
+    """
+
+    base: str
+    fields: Mapping[str, Any]
+    machine: Mapping[str, Any]
+    threads: int
+    other_cores: float
+    date: str
+    versions: Mapping[str, str]
+    uncertain: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @functools.cached_property
+    def model(self) -> MachineModel:
+        """The machine model."""
+        return replace(BUILT_IN[self.base], name=f"{self.base}, calibrated", **self.fields)
+
+    @property
+    def age_days(self) -> float:
+        """How many days ago it was made."""
+        return (datetime.now(UTC) - datetime.fromisoformat(self.date)).total_seconds() / 86_400
+
+    def description(self) -> dict[str, Any]:
+        """Return the model as a file for the knob `machine` holds it."""
+        return {"base": self.base, "name": self.model.name, **self.fields}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the calibration as JSON can hold it."""
+        return {"format": FORMAT, **{field.name: getattr(self, field.name) for field in fields(self)}}
+
+    @classmethod
+    def from_json(cls, stored: Any) -> "Calibration":
+        """Return the calibration of `to_json`; raises ValueError, KeyError or TypeError where it is something else."""
+        if stored["format"] != FORMAT:
+            raise ValueError(f"the format is {stored['format']}, not {FORMAT}")
+        given = {field.name: stored[field.name] for field in fields(cls)}
+        model, _ = described_machine({"base": given["base"], **given["fields"]})
+        if datetime.fromisoformat(given["date"]).tzinfo is None:
+            raise ValueError("date has a time zone")
+        known, ends = set(MachineModel.__dataclass_fields__), dict(given["uncertain"])
+        if not ends.keys() <= known or not all({*each} == {"low", "high"} for each in ends.values()):
+            raise ValueError("uncertain has the ends of intervals of fields")
+        if type(given["threads"]) is not int or type(given["other_cores"]) not in (int, float):
+            raise ValueError("threads and other_cores are numbers")
+        measured = {name: getattr(model, name) for name in given["fields"]}
+        return cls(
+            **{**given, "fields": measured, "machine": dict(given["machine"]), "versions": dict(given["versions"])}
+        )
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return the facts that a calibration depends on."""
+    return {
+        "cpu": cpu_model(),
+        "architecture": platform.machine(),
+        "cores": usable_cores(),
+        "caches_bytes": cache_sizes(),
+    }
+
+
+def calibration_path() -> Path:
+    """Return the file of this machine's calibration, whether it is there or not."""
+    digest = hashlib.sha256(json.dumps(machine_facts(), sort_keys=True).encode()).hexdigest()[:16]
+    return cache_folder() / KIND / f"{digest}.json"
+
+
+def known_calibration() -> Calibration | None:
+    """Return the calibration of this machine; None where there is no sound one. It is read once in a process."""
+    return _read_calibration(knobs.cache_dir, usable_cores())
+
+
+def write_calibration(found: Calibration) -> Path:
+    """Put a calibration in its file, and return that; raises OSError."""
+    path = calibration_path()
+    publish(path, json.dumps(found.to_json(), indent=1) + "\n")
+    forget_calibration()
+    return path
+
+
+def forget_calibration() -> None:
+    """Read the file anew when a calibration is asked for next."""
+    _read_calibration.cache_clear()
+
+
+@functools.lru_cache(maxsize=16)
+def _read_calibration(cache_dir: Path | None, cores: int) -> Calibration | None:
+    """Return the calibration in a cache folder; the arguments are what it depends on within a process."""
+    if not os.path.isdir(cache_folder() / KIND):  # most have none: the facts take longer than this
+        return None
+    path = calibration_path()
+    try:
+        found = Calibration.from_json(parse_json(read_own(path)))
+        return found if found.machine == machine_facts() else None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        _warn_left_out(path, f"the file {path} is left out: {reason}; delete it, or measure again")
+        return None
+
+
+def _warn_left_out(path: Path, message: str) -> None:
+    """Warn, once a file, that it is left out."""
+    if path not in _LEFT_OUT:
+        _LEFT_OUT.add(path)
+        warn_caller(message, MachineFileWarning)

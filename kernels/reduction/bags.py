@@ -15,14 +15,15 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
 from ..gather import gather, run_operator
 from ..runtime.array_checks import index_array
-from .widened import with_weights
 
 OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()
 MEAN, WEIGHTED_MEAN = GatherMean(), GatherWeightedMean()
 # Those of rows without weights, by the reduction that a caller names.
 OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
-# Bags of different lengths are one array of positions up to so many times as many places as there are indices.
-MOST_PLACES_AN_INDEX = 4
+# Bags of different lengths are one array of positions if it has at most this many places for each index.
+MAX_PLACES_AN_INDEX = 4
+# Elements of a block, whose rows and positions stay in the second cache.
+BLOCK_ELEMENTS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Bags:
     def is_even(self) -> bool:
         """Return whether one array of all bags has few places more than there are indices."""
         longest = int(self.lengths.max(initial=0))
-        return longest * len(self.lengths) <= MOST_PLACES_AN_INDEX * (self.positions.size + len(self.lengths))
+        return longest * len(self.lengths) <= MAX_PLACES_AN_INDEX * (self.positions.size + len(self.lengths))
 
     def rows(self) -> np.ndarray:
         """Return (bags, longest) int64: the positions of each bag in a row; with weights as `with_weights` has them."""
@@ -115,6 +116,30 @@ class Bags:
         if weights is None:
             weights = np.zeros((*self.weights.shape[:-1], *positions.shape), self.weights.dtype)
         return with_weights(positions, weights, self.size)
+
+
+def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
+    """Return (..., 2): each position and the bits of its weight, as a gather_weighted reads them; 3 with biases.
+
+    Args:
+        positions: (...) in [0, size], where `size` adds nothing.
+        weights: (...) float32 or float64; with biases (2, ...).
+        size: of the first axis of data.
+
+    Raises:
+        InvalidGatherError: positions do not fit beside weights of 32 bits.
+    """
+    dtype = np.dtype(f"i{weights.itemsize}")
+    if size > np.iinfo(dtype).max:
+        raise InvalidGatherError(
+            f"weights of float32 are for data of at most {np.iinfo(dtype).max} rows, got {size}; "
+            "convert data to float64"
+        )
+    columns = [positions, *weights.view(dtype)] if weights.ndim > positions.ndim else [positions, weights.view(dtype)]
+    places = np.empty((*positions.shape, len(columns)), dtype)
+    for number, column in enumerate(columns):
+        places[..., number] = column
+    return places
 
 
 def make_bags(
@@ -287,3 +312,46 @@ def divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def divisors(bags: Bags, rank: int) -> np.ndarray:
     """Return (bags, 1...): what sums are divided by, 1 for a bag that adds nothing."""
     return np.maximum(bags.counts(), 1).reshape(-1, *[1] * (rank - 1))
+
+
+def rows_of_largest(data: np.ndarray, bags: Bags) -> np.ndarray:
+    """Return (bags, inner...) int64: the row that each largest element comes from; `bags.size` in an empty bag.
+
+    Of equal elements it is the first, and a NaN is the largest where it is the first of its bag, as in `gather_max`.
+
+    Args:
+        data: (rows, inner...).
+        bags: as `Bags.of_largest` gives them.
+    """
+    if bags.is_even():
+        return rows_of_largest_in(data, bags.rows())
+    found = np.full((len(bags.lengths), *data.shape[1:]), bags.size)
+    for which, positions in bags.classes():
+        found[which] = rows_of_largest_in(data, positions)
+    return found
+
+
+def rows_of_largest_in(data: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Return (bags, inner...) int64 as `rows_of_largest`, of (bags, bag) positions as `Bags.rows` gives them."""
+    found = np.empty((len(positions), *data.shape[1:]), np.int64)
+    block = max(BLOCK_ELEMENTS // max(int(np.prod(data.shape[1:])), 1), 1)
+    for start in range(0, len(positions), block):
+        _find(data, positions[start : start + block], found[start : start + block])
+    return found
+
+
+def _find(data: np.ndarray, positions: np.ndarray, found: np.ndarray) -> None:
+    """Find the rows of the largest elements of a block of bags, (bags, bag) positions."""
+    column = (slice(None), *[np.newaxis] * (data.ndim - 1))
+    if not positions.shape[1]:
+        found[...] = len(data)
+        return
+    found[...] = positions[:, 0][column]
+    largest = gather(data, positions[:, 0], bounds="zero")
+    rows = np.empty_like(largest)
+    for number in range(1, positions.shape[1]):
+        gather(data, positions[:, number], bounds="zero", out=rows)
+        with np.errstate(invalid="ignore"):  # which ml_dtypes raises where it compares what is no number
+            is_larger = rows > largest
+        np.copyto(largest, rows, where=is_larger)
+        np.copyto(found, positions[:, number][column], where=is_larger)

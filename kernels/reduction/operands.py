@@ -163,8 +163,7 @@ def read_factors(
             f"scale is for sums and means of rows of int8 or uint8, got {data.dtype} and reduce={reduce!r}; "
             "multiply other data, or leave it out"
         )
-    scales = None if scale is None else _of_rows(scale, "scale", len(data))
-    biases = None if bias is None else _of_rows(bias, "bias", len(data))
+    scales, biases = _read_rows(scale, "scale", len(data)), _read_rows(bias, "bias", len(data))
     if weights is None:
         return Factors(None, scales, biases)
     if reduce != "sum":
@@ -177,29 +176,25 @@ def read_factors(
             f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}; convert "
             "data, or give scale="
         )
-    return Factors(read_weights(weights, shape), scales, biases)
+    return Factors(read_floats(weights, "weights", shape, "an index").reshape(-1), scales, biases)
 
 
-def read_weights(weights: ArrayLike, shape: Shape) -> np.ndarray:
-    """Return weights as one array of one dimension; raises InvalidGatherError where they are none of the indices."""
-    array = data_array(weights, "weights")
-    is_float = isinstance(array, np.ndarray) and (array.dtype.kind == "f" or array.dtype.name == "bfloat16")
-    if not is_float or array.shape != shape:
+def read_floats(values: ArrayLike, name: str, shape: Shape, what: str) -> np.ndarray:
+    """Return weights, scales or biases as an array; raises InvalidGatherError for another shape or no floats."""
+    array = data_array(values, name)
+    if not isinstance(array, np.ndarray) or not is_weighted(array.dtype) or array.shape != shape:
         raise InvalidGatherError(
-            f"weights must be floats, one an index, of shape {shape}, got {getattr(array, 'dtype', 'no dtype')} of "
+            f"{name} must be floats, one {what}, of shape {shape}, got {getattr(array, 'dtype', 'no dtype')} of "
             f"shape {getattr(array, 'shape', None)}"
         )
-    return array.reshape(-1)
+    return array
 
 
-def _of_rows(values: ArrayLike, name: str, rows: int) -> np.ndarray:
-    array = data_array(values, name)
-    is_float = isinstance(array, np.ndarray) and (array.dtype.kind == "f" or array.dtype.name == "bfloat16")
-    if not is_float or array.shape != (rows,):
-        raise InvalidGatherError(
-            f"{name} must be floats, one a row of data, of shape ({rows},), got {getattr(array, 'dtype', 'no dtype')} "
-            f"of shape {getattr(array, 'shape', None)}"
-        )
+def _read_rows(values: ArrayLike | None, name: str, rows: int) -> np.ndarray | None:
+    """Return (rows) float32: a scale or a bias for each row of data; None of None."""
+    if values is None:
+        return None
+    array = read_floats(values, name, (rows,), "a row of data")
     with _finite(name):
         return array.astype(np.float32, copy=False)
 

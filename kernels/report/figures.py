@@ -10,7 +10,7 @@ from ..drawings.machine_analysis import MachineAnalysisError, machine_analysis
 from ..drawings.port_drawing import port_drawing
 from ..drawings.stream_drawing import stream_drawing, worth_drawing
 from ..host.cpu import cpu_model
-from ..roofline.explanation import BUSY, Explanation
+from ..machine.explain import BUSY, Explanation
 from ..runtime.plan import Plan
 from .level_view import first_open
 

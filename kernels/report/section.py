@@ -10,8 +10,8 @@ from ...lowering.provenance.trace import Trace
 from ..host.cpu import cpu_model, package_version
 from ..host.knobs import knobs
 from ..host.machine import machine_model
-from ..roofline.explanation import CompiledKernel, Explanation
-from ..roofline.lower_bound import fewest_bytes
+from ..machine.explain import CompiledKernel, Explanation
+from ..machine.traffic import fewest_bytes
 from ..runtime.plan import Plan
 from ..stepping.steps import Steps
 from .element_steps import element_steps
@@ -90,7 +90,7 @@ def section_of(
         plan.pipeline,
         traced,
         _arrays(plan),
-        (explanation.lower_bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
+        (explanation.bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
         figures(plan, traced, explanation),
         element_steps(plan),
         explanation,

@@ -20,7 +20,7 @@ from ...lowering.schedule.candidates import Space, best_predicted, search
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
-from ..host.host_load import OtherLoad
+from ..host.cpu import OtherLoad
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..host.timing import Call, Timings, time_interleaved

@@ -16,8 +16,8 @@ BANNED = {
     "prefetched": r"\bask(s|ed|ing)? (for )?(\w+ ){0,3}ahead\b|\basked for (whole|again|at position)\b",
     "non-temporal store": r"\bpast the (last )?caches?\b|\bpast (it|them) from\b|\bstored past\b",
     "remainder loop": r"\bsplit_off_rest\b|\boverlapping_rest\b|\bhas_rest\b|\b(loop of|behind) the rest\b",
-    "roofline bound": r"\bmachine's limit|\bfraction of (the|a) limit|\bof_limit|\blimits_(beside|of)\b",
-    "lower bound": r"(?-i:\bFloor\b)(?!\"|, Ceil)|\bgather_floor\b|\bfloor_(of|us)\b|\bthe floor\b",
+    "roofline bound": r"\bmachine's limit|\bfraction of (the|a) limit|\bof_limit|\blimits_(beside|of)\b"
+    r"|(?-i:\bFloor\b)(?!\"|, Ceil)|\bgather_floor\b|\bfloor_(of|us)\b|\bthe floor\b",
     "owner-computes": r"\bown[-_]positions\b|\bOwnPositions\b",
     "staged": r"\b(MOST_)?HELD_|\b_held\b|\b(held|kept) (indices|positions)\b",
     "rejected": r"refus(e|es|ed|al|als|ing)(?![a-z])",

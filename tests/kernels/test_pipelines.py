@@ -84,7 +84,7 @@ def test_a_schedule_beside_a_pipeline_is_rejected():
 
 
 @pytest.mark.thorough
-def test_an_explanation_names_the_pipeline_and_predicts_nothing(known_ceilings):
+def test_an_explanation_names_the_pipeline_and_predicts_nothing():
     found = gn.compile("gather", DATA, INDICES, pipeline="static").explain(rounds=1)
     assert (found.schedule, found.predicted_us, found.ablations) == ("static", None, ())
 

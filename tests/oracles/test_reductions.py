@@ -18,8 +18,7 @@ from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve, run
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.gather import run_operator
-from gathernest.kernels.reduction.bags import WEIGHTED, WEIGHTED_MEAN
-from gathernest.kernels.reduction.widened import with_weights
+from gathernest.kernels.reduction.bags import WEIGHTED, WEIGHTED_MEAN, with_weights
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule

@@ -224,7 +224,7 @@ def test_a_schedule_without_its_package_says_which_pass_is_unknown():
         gn.Schedule.parse("own-pass{size=2}")
 
 
-def test_an_explanation_leaves_out_each_pass_of_another_package(install, known_ceilings):
+def test_an_explanation_leaves_out_each_pass_of_another_package(install):
     install("another")
     found = gn.compile("gather", "20x4xf32", "9xi64", schedule="own-pass{size=2}").explain(rounds=1)
     assert [each.left_out for each in found.ablations] == ["own-pass{size=2}"]

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.calibration.calibrate import keep
-from gathernest.kernels.host.machine_files import measured_file
-from gathernest.kernels.host.machine_files.calibration_file import Calibration, forget_calibration, machine_facts
+from gathernest.kernels.host import machine
+from gathernest.kernels.host.machine import Calibration, forget_calibration, machine_facts
+from gathernest.kernels.machine.calibrate import keep
 from gathernest.kernels.tuned_schedules.records import Record, write_records
 from gathernest.tools import cli, opt
 from gathernest.tools.play.settings import Settings
@@ -170,7 +170,7 @@ class Doors:
         path = keep(Calibration("zen3", fields, machine_facts(), 2, 0.25, "2026-11-22T12:00:00Z", {"numba": "0.1"}))
         path.write_text(damaged(rng, json.loads(path.read_text())))
         forget_calibration()
-        measured_file._LEFT_OUT.clear()
+        machine._LEFT_OUT.clear()
         try:
             gather()
             run(cli.main, "doctor")

@@ -16,12 +16,12 @@ import numpy as np
 from ...ir.element_types import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.roofline.lower_bound import MeasuredBound
+from ...kernels.machine.roofline import MeasuredBound
 from .cases import Case, Inputs, expected
 from .peers import Call, Peer, compile_case
 
 if TYPE_CHECKING:
-    from ...kernels.roofline.reference_loops import ReferenceLoops
+    from ...kernels.machine.roofline import ReferenceLoops
 
 OURS = "gathernest"
 TRIAL_ROUNDS = 3
@@ -169,7 +169,7 @@ def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
     """
     if case.family == "call" or case.is_gradient:
         return None
-    from ...kernels.roofline.reference_loops import reference_loops
+    from ...kernels.machine.roofline import reference_loops
 
     indices, sets = inputs.indices[0], len(inputs.indices)
     problem = compile_case(case, indices).problem

@@ -13,8 +13,7 @@ import numpy as np
 
 from ...ir.element_types import first_difference
 from ...ir.errors import GathernestError, ScheduleError
-from ...kernels.host.cpu import cpu_model, usable_cores
-from ...kernels.host.host_load import OtherLoad
+from ...kernels.host.cpu import OtherLoad, cpu_model, usable_cores
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.host.timing import time_interleaved

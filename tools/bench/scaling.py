@@ -15,9 +15,9 @@ from numba import njit
 from ...ir.errors import GathernestError
 from ...ir.numbers import parse_json
 from ...kernels.host.knobs import knobs
-from ...kernels.host.machine_files.described_machine import said_of_machine
+from ...kernels.host.machine import described_machine
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.roofline.probe_calls import aligned, copy_ways, touch
+from ...kernels.machine.probes import STREAMED, aligned, copy_ways, touch
 from ...kernels.runtime.array_checks import address
 from ...kernels.runtime.launch import launch
 from ...kernels.runtime.layout import Layout
@@ -180,8 +180,8 @@ def threads_together(threads: int) -> Together | None:
     memory = aligned(2 * COPIED_BYTES + LINE_BYTES)
     with knobs.scope(num_threads=threads):
         touch(memory, threads)
-    window = address(memory), address(memory) + COPIED_BYTES, 0, COPIED_BYTES
-    copy = copy_ways(itertools.repeat(window), [memory], threads)["non-temporal stores"]
+    window = address(memory), 0, address(memory) + COPIED_BYTES, 0, COPIED_BYTES
+    copy = copy_ways(itertools.repeat(window), [memory], threads)[STREAMED]
     calls = {("units", UNITS): compute_loops()[UNITS], ("bandwidth", "copy"): copy}
     scaled = scale_calls(calls, rounds=ROUNDS, threads=threads)
     return Together(*[statistics.median(one.gains) for one in scaled])
@@ -251,7 +251,7 @@ def read_sockets(path: Path) -> Sockets:
             is_right = type(value) is int if name in ("sockets", "cores") else type(value) in (int, float)
             if not is_right or not 1 <= value <= _MAX_NUMBER:
                 raise ValueError(f"says {name} = {json.dumps(value)}, expected a number from 1 to {_MAX_NUMBER:g}")
-        core, _ = said_of_machine(said["core"])
+        core, _ = described_machine(said["core"])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise GathernestError(f"--model {path} describes no machine of several sockets ({reason})") from None

@@ -67,8 +67,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Build the library."""
     require_compiler()
-    from ...kernels.c_functions.library import build_library
-    from ...kernels.c_functions.target_cpu import UnknownCpuError
+    from ...kernels.c_functions.library import UnknownCpuError, build_library
 
     out, header = _files(options)
     functions = _functions(options)

@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   gathernest cache prune --limit-mb 100
   gathernest cache clear
 
-Tuning records and peak rates of this machine stay."""
+Tuning records and calibrations stay."""
 
 
 def add_arguments(parser: Parser) -> None:

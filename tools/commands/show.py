@@ -164,7 +164,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
     """Measure a kernel over made-up arrays, and print how far it is from its roofline bound, and why."""
-    from ...kernels.roofline.explain import explain
+    from ...kernels.machine.explain import explain
 
     with progress("explaining") as show:
         explanation = explain(kernel, rounds=rounds, progress=lambda step: show(said=step))

@@ -9,7 +9,7 @@ import numpy as np
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ...kernels.host.machine_files.calibration_file import known_calibration
+from ...kernels.host.machine import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
 from ..console.problem_options import (
     add_problem_options,
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _calibrate() -> None:
     """Measure this machine, since schedules follow from it."""
-    from ...kernels.calibration.calibrate import keep
+    from ...kernels.machine.calibrate import keep
 
     keep(measured())
 

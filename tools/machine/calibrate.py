@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...kernels.host.knobs import knobs
-from ...kernels.host.machine import built_in_machine
-from ...kernels.host.machine_files.calibration_file import BUSY_CORES
+from ...kernels.host.machine import BUSY_CORES, built_in_machine
 from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, progress
 
 if TYPE_CHECKING:
-    from ...kernels.host.machine_files.calibration_file import Calibration
+    from ...kernels.host.machine import Calibration
 
 EXAMPLES = """examples:
   gathernest calibrate
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 def measured() -> "Calibration":
     """Measure this machine behind a bar."""
-    from ...kernels.calibration.calibrate import calibrate
+    from ...kernels.machine.calibrate import calibrate
 
     with progress("measuring this machine") as show:
         return calibrate(lambda done, most, said: show(done=done, total=most, said=said))
@@ -89,13 +88,13 @@ def _text(value: Any) -> str:
 
 
 def _kept(found: "Calibration") -> Path:
-    from ...kernels.calibration.calibrate import keep
+    from ...kernels.machine.calibrate import keep
 
     return keep(found)
 
 
 def _forget(as_json: bool) -> int:
-    from ...kernels.calibration.calibrate import forget
+    from ...kernels.machine.calibrate import forget
 
     path = forget()
     if as_json:

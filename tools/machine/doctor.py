@@ -21,7 +21,7 @@ from .calibrate import beside_built_in, doubts
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ...kernels.host.machine_files.calibration_file import Calibration
+    from ...kernels.host.machine import Calibration
 
 PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
 PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
@@ -96,8 +96,7 @@ def _machine_facts() -> dict[str, Any]:
 
 def _machine_model(findings: Findings) -> dict[str, Any]:
     """Return the model that schedules are chosen by, why it is this one, and what of it was measured."""
-    from ...kernels.host.machine import known_machine, machine_model
-    from ...kernels.host.machine_files.calibration_file import known_calibration
+    from ...kernels.host.machine import known_calibration, known_machine, machine_model
 
     try:
         because, model = known_machine().because, asdict(machine_model())

@@ -6,9 +6,10 @@ from itertools import groupby
 from typing import Any
 
 from ...ir.errors import GathernestError
-from ...kernels.roofline.explain import predicted_terms
-from ...kernels.roofline.lower_bound import fewest_bytes, lower_bound_of
-from ...kernels.roofline.peak_rates import known_ceilings
+from ...kernels.host.machine import known_machine, machine_model
+from ...kernels.machine.explain import predicted_terms
+from ...kernels.machine.roofline import model_bound
+from ...kernels.machine.traffic import fewest_bytes
 from ...kernels.runtime.plan import Plan, make_plan
 from ...lowering.pipeline import Stage
 from ...lowering.static_html import code, fold, paragraph, table
@@ -136,10 +137,8 @@ def explanation_panel(plan: Plan, time_us: float | None) -> str:
         return panel("Explanation", paragraph(str(error)))
     rows = [(name, f"{count / 1e6:,.3f} MB") for name, count in (*traffic.streams, ("together", traffic.total_bytes))]
     rows.append(("lines of data", f"{traffic.lines:,.0f}, expected of uniformly random indices"))
-    ceilings = known_ceilings()
-    if ceilings is not None:
-        bound = lower_bound_of(traffic, ceilings)
-        rows.append(("lower bound", f"{bound.time_us:,.1f} µs at the peak rates, by {bound.bound_by}"))
+    bound, model = model_bound(traffic, machine_model()), known_machine().model
+    rows.append(("roofline", f"{bound.time_us:,.1f} µs by the machine model {model.name}, by {bound.bound_by}"))
     expected = predicted_terms(plan)
     if expected is not None:
         rows.append(("predicted", f"{expected} by the cost model"))

@@ -176,7 +176,7 @@ _CAUSES = {
     "source": "every stage is the same, and the generated source differs: lowering/numba/emitter.py",
     "assembly": "every stage and the source are the same, and the assembly differs: Numba or LLVM, or the "
     "intrinsics and flags of lowering/numba and lowering/native",
-    "bytes": "the kernel is the same, and the bytes of its roofline bound differ: kernels/roofline/traffic.py",
+    "bytes": "the kernel is the same, and the bytes of its roofline bound differ: kernels/machine/traffic.py",
     "loops": "the assembly is the same, and its loops are read in another way: lowering/provenance",
 }
 

@@ -21,8 +21,8 @@ from ...kernels.drawings.machine_analysis import MachineAnalysisError, machine_a
 from ...kernels.host.checkout import RevisionError, commit_of, git
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
+from ...kernels.machine.traffic import fewest_bytes
 from ...kernels.problems.named_problem import problem_of
-from ...kernels.roofline.lower_bound import fewest_bytes
 from ...lowering.provenance.assembly import kind_of
 from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...host.timing import time_interleaved
-from ...roofline.explanation import CompiledKernel
+from ...machine.explain import CompiledKernel
 from ...tuning.sample_arrays import sample_arrays
 
 

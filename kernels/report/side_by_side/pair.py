@@ -7,7 +7,7 @@ from ....ir.errors import GathernestError, InvalidGatherError, show
 from ....lowering.registry import Pipeline
 from ....lowering.schedule.schedule import Schedule
 from ...host.knobs import knobs
-from ...roofline.explanation import CompiledKernel
+from ...machine.explain import CompiledKernel
 from ..section import Section, section_of
 from .beside import ONE_BESIDE, Beside, beside, said
 from .in_turn import InTurn, timed_in_turn

@@ -15,11 +15,10 @@ from gathernest.kernels.drawings.accesses import accesses_of
 from gathernest.kernels.drawings.small_instance import small_instance
 from gathernest.kernels.drawings.stream_drawing import stream_drawing, worth_drawing
 from gathernest.kernels.host.knobs import knobs
+from gathernest.kernels.machine.explain import Ablation, Explanation
+from gathernest.kernels.machine.roofline import Bound, MeasuredBound
+from gathernest.kernels.machine.traffic import Traffic
 from gathernest.kernels.problems.named_problem import problem_of
-from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
-from gathernest.kernels.roofline.explanation import Ablation, Explanation
-from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
-from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.stepping.thread_share import thread_of
@@ -212,16 +211,16 @@ def test_an_edited_stage_is_drawn_of_given_indices_and_named_otherwise(tmp_path)
 
 
 TRAFFIC = Traffic((("indices", 1e5), ("data", 3e6), ("output", 1.5e6)), lines=46875.0, piece_lines=4.0)
-BOUND = LowerBound(TRAFFIC, copy_us=40.0, lines_us=60.0, copy_bytes_per_s=1e11, lines_per_s=8e8)
+BOUND = Bound(TRAFFIC, copy_us=40.0, lines_us=60.0)
 WAYS = {"copy": "stores <plain>", "random lines": "8 at a time"}
-MEASURED = MeasuredBound(BOUND, 2, WAYS, {"copy": (40.0,), "random lines": (60.0,)})
+MEASURED = MeasuredBound(TRAFFIC, 40.0, 60.0, 2, WAYS, {"copy": (40.0,), "random lines": (60.0,)})
 EXPLANATION = Explanation(
     gather="gather 1000x64xf32 by 100xi64",
     schedule="vectorize-inner{lanes=8}",
     reasons=(),
     bound=MEASURED,
-    lower_bound=BOUND,
-    ceilings=Ceilings({}, (CopyRate(1024, 1e11),), (LineRate(1024, 1, 8e8),)),
+    model_bound=BOUND,
+    machine="zen4",
     measured_us=80.0,
     fastest_us=70.0,
     rounds=9,
@@ -243,9 +242,9 @@ EXPLANATIONS = {
     "whole": EXPLANATION,
     "with_lines_in_order": replace(EXPLANATION, bound=IN_ORDER, predicted_us=None),
     "without_passes": replace(EXPLANATION, schedule="", ablations=()),
-    "without_bytes": replace(EXPLANATION, lower_bound=replace(BOUND, traffic=NO_BYTES)),
+    "without_bytes": replace(EXPLANATION, bound=replace(MEASURED, traffic=NO_BYTES)),
     "of_a_busy_machine": replace(EXPLANATION, fastest_us=40.0),
-    "of_a_faster_machine": replace(EXPLANATION, lower_bound=replace(BOUND, copy_us=120.0)),
+    "of_a_faster_machine": replace(EXPLANATION, model_bound=replace(BOUND, copy_us=120.0)),
 }
 
 

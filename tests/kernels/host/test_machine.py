@@ -12,8 +12,13 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host import machine
 from gathernest.kernels.host.knobs import KnobError, knobs
-from gathernest.kernels.host.machine import built_in_for, built_in_with, known_machine, machine_model
-from gathernest.kernels.host.machine_files.measured_file import MachineFileWarning
+from gathernest.kernels.host.machine import (
+    MachineFileWarning,
+    built_in_for,
+    built_in_with,
+    known_machine,
+    machine_model,
+)
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 XEON = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167", "flags": "avx2 avx512f"}
@@ -26,7 +31,7 @@ def file(tmp_path: Path):
     def written(**said) -> Path:
         path = tmp_path / "mine.json"
         path.write_text(json.dumps(said))
-        machine._read.cache_clear()
+        machine._read_described.cache_clear()
         return path
 
     return written

@@ -3,13 +3,12 @@
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.machine.explain import Ablation, Explanation
+from gathernest.kernels.machine.roofline import Bound, MeasuredBound
+from gathernest.kernels.machine.traffic import Traffic
 from gathernest.kernels.report.element_steps import element_steps
 from gathernest.kernels.report.figures import Figure
 from gathernest.kernels.report.section import Section, pass_lines
-from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
-from gathernest.kernels.roofline.explanation import Ablation, Explanation
-from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
-from gathernest.kernels.roofline.traffic import Traffic
 from gathernest.lowering.provenance.trace import Level, Line, MachineLoop, Trace
 
 TILED = "tile-loops{loops=indices sizes=64}"
@@ -18,15 +17,15 @@ TILED = "tile-loops{loops=indices sizes=64}"
 @pytest.fixture(scope="session")
 def explanation() -> Explanation:
     traffic = Traffic((("indices", 800.0), ("data", 25600.0), ("output", 25600.0)), lines=400.0, piece_lines=4.0)
-    bound = LowerBound(traffic, copy_us=2.0, lines_us=3.0, copy_bytes_per_s=26e9, lines_per_s=133e6)
+    bound = Bound(traffic, copy_us=2.0, lines_us=3.0)
     ways = {"copy": "plain stores", "random lines": "8 at a time"}
     return Explanation(
         gather="gather 1000x64xf32 by 100xi64",
         schedule=f"{TILED},vectorize-inner{{lanes=8}}",
         reasons=("rows are <long>",),
-        bound=MeasuredBound(bound, 2, ways, dict.fromkeys(ways, (2.0, 3.0))),
-        lower_bound=bound,
-        ceilings=Ceilings({"threads": 2}, (CopyRate(1024, 26e9),), (LineRate(1024, 1, 133e6),)),
+        bound=MeasuredBound(traffic, 2.0, 3.0, 2, ways, dict.fromkeys(ways, (2.0, 3.0))),
+        model_bound=bound,
+        machine="zen4",
         measured_us=6.0,
         fastest_us=5.0,
         rounds=9,
@@ -79,7 +78,7 @@ def trace() -> Trace:
 def section(trace: Trace, explanation: Explanation) -> Section:
     """A section whose name, gather and remark come from somebody else's model."""
     plan = gn.compile("gather", "100x64xf32", "10xi64").plan
-    streams = explanation.lower_bound.traffic.streams
+    streams = explanation.model_bound.traffic.streams
     figures = (Figure(HOSTILE, HOSTILE, '<svg><rect data-line="1"></rect></svg>', 2),)
     facts = plan.problem, plan.layout.width_bytes, pass_lines(str(plan.schedule)), plan.reasons, plan.pipeline
     return Section(

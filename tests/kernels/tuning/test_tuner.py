@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.host.host_load import OtherLoad
+from gathernest.kernels.host.cpu import OtherLoad
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.tune import tune

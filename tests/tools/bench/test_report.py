@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from gathernest.kernels.host.cpu import cpu_model
-from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
-from gathernest.kernels.roofline.traffic import Traffic
+from gathernest.kernels.machine.roofline import MeasuredBound
+from gathernest.kernels.machine.traffic import Traffic
 from gathernest.tools.bench import plots as picture
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases import Case
@@ -32,12 +32,12 @@ from gathernest.tools.bench.report import (
 
 def bound_of(time_us: float, in_order_us: float | None = None) -> MeasuredBound:
     """A bound of one round: a copy of so long, lines of half of that, and lines in the order of the indices."""
-    bound = LowerBound(Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2, 1e9, 1e8)
+    times = Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2
     ways = {"copy": "non-temporal stores", "random lines": "without prefetching"}
     rounds_us = {"copy": [time_us], "random lines": [time_us / 2]}
     if in_order_us is None:
-        return MeasuredBound(bound, 2, ways, rounds_us)
-    return MeasuredBound(bound, 2, ways, {**rounds_us, "lines in order": [in_order_us]}, ordered_lines=50.0)
+        return MeasuredBound(*times, 2, ways, rounds_us)
+    return MeasuredBound(*times, 2, ways, {**rounds_us, "lines in order": [in_order_us]}, ordered_lines=50.0)
 
 
 FAST = Measured(

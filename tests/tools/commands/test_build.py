@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gathernest.kernels.c_functions.target_cpu import machine_for, target_named
+from gathernest.kernels.c_functions.library import machine_for, target_named
 from gathernest.tools import cli
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "function_pointers.md").read_text().partition("## A shared")[2]

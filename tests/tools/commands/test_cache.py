@@ -23,8 +23,8 @@ def folder(tmp_path, monkeypatch) -> Path:
         (entry / "__pycache__").mkdir(parents=True)
         (entry / "__pycache__" / "code.nbc").write_bytes(bytes(max(number, 1) * 2**20))
         os.utime(entry, (1000 + number, 1000 + number))
-    (tmp_path / "ceilings").mkdir()
-    (tmp_path / "ceilings" / "of-this-machine.json").write_text("{}")
+    (tmp_path / "machines").mkdir()
+    (tmp_path / "machines" / "of-this-machine.json").write_text("{}")
     (tmp_path / "tuning-cpu-8-threads.json").write_text("{}")
     return tmp_path
 
@@ -81,7 +81,7 @@ def test_what_a_process_left_unfinished_is_removed_after_a_day(gathernest, folde
 
 def test_clear_removes_every_kernel_and_nothing_else(gathernest, folder):
     assert gathernest("cache", "clear").out.startswith("removed         4 kernels, 7.0 MB\n")
-    assert sorted(path.name for path in folder.iterdir()) == ["ceilings", "tuning-cpu-8-threads.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["machines", "tuning-cpu-8-threads.json"]
 
 
 def test_a_cache_without_a_folder_is_empty(gathernest, monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import gathernest as gn
 from gathernest.ir.errors import InvalidGatherError
 from gathernest.kernels.problems.named_problem import problem_of
-from gathernest.kernels.reduction.widened import with_weights
+from gathernest.kernels.reduction.bags import with_weights
 from gathernest.kernels.tuned_schedules.records import arguments_of
 from gathernest.kernels.tuning.sample_arrays import sample_arrays
 

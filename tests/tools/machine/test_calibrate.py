@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from gathernest.kernels.calibration import calibrate as calibration
-from gathernest.kernels.host.machine import built_in_machine
-from gathernest.kernels.host.machine_files.calibration_file import Calibration, forget_calibration, machine_facts
+from gathernest.kernels.host.machine import Calibration, built_in_machine, forget_calibration, machine_facts
+from gathernest.kernels.machine import calibrate as calibration
 
 FIELDS = {"l3_bytes": 24 << 20, "line_ns": (0.6, 0.9, 2.0, 5.0), "vector_bytes": 16}
 UNCERTAIN = {"near_line_ns": {"low": (1.1, 3.0), "high": (1.2, 5.2)}, "launch_ns": {"low": 900.0, "high": 1100.0}}

@@ -1,27 +1,104 @@
-"""From times to the fields of a machine model. Plain Python.
+"""From times to the fields of a machine model, with intervals. Plain Python.
 
 A size that is measured near the one that the system reports is taken to be that one: thresholds follow from it, and
-they should not change with the noise.
+they should not change with the noise. An interval says how far to believe a field: the fields are derived again and
+again from passes that are drawn at random from the measured ones (a bootstrap).
 """
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median_low
 from typing import Any
 
-from ...lowering.schedule.machine_model import MachineModel
+from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
 from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, RESOLVE_UOPS, VECTOR_UOPS
-from .probe_program import ROWS_BYTES, VECTORS_BYTES
+from .probes import CACHED, STREAMED
 
+# The prefetch distances into L2 that are tried, in lines of memory, and the bytes of the rows of timers.
+FAR_LINES, ROW_BYTES = (64, 128, 256), 256
 # Parts of a reported size: a measured end of a cache within them is the reported one.
 NEAR_REPORTED = (0.7, 1.5)
-# How many times as fast wider non-temporal stores are where they count.
-STREAM_GAIN = 1.10
-# What other vectors than the usual ones must gain on average, and may lose anywhere.
-VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
-# A distance is as good as the best where it takes no longer than so many times as long.
-DISTANCE_TOLERANCE = 1.2
-LEAST_LAUNCH_NS = 100.0
+# The least part of a copy's rate at which memory is read alone: of its bytes a copy reads a half.
+MIN_ONE_WAY = 0.5
+MIN_LAUNCH_NS = 100.0
+# How often the fields are derived from drawn passes, and how many of the lowest and of the highest values of a field
+# are outside its interval.
+DRAWS, OUTSIDE = 40, 4
+
+Times = Mapping[str, float]
+# The least and the greatest value of a field; of each element where it is a tuple.
+Interval = tuple[Any, Any]
+
+
+def fit_fields(times_ns: Times, base: MachineModel, threads: int) -> dict[str, Any]:
+    """Return all measured fields of the model; `base` is the built-in one.
+
+    Args:
+        times_ns: by the names of the timers of `Workplace`.
+        base: the built-in model.
+        threads: how many shared the work.
+    """
+    latency_ns = {int(name.split()[1]): took for name, took in times_ns.items() if name.startswith("latency ")}
+    l1_bytes, l2_bytes, l3_bytes = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
+    copies_ns = [min(times_ns[f"{level} {way}"] for way in (CACHED, STREAMED)) for level in ("L2", "L3", "memory")]
+    memory = threads / min(times_ns[f"all threads {way}"] for way in (CACHED, STREAMED))
+    alone, line_ns = (
+        threads * LINE_BYTES / times_ns["all threads read"],
+        min(times_ns[f"far {each}"] for each in FAR_LINES),
+    )
+    l3_line_ns = min(times_ns["lines L3 far"], times_ns["lines L3 near"])
+    fields = {
+        "l1_bytes": l1_bytes,
+        "l2_bytes": l2_bytes,
+        "l3_bytes": max(l3_bytes, 2 * l2_bytes),
+        "copy_bytes_per_ns": tuple(1 / each for each in copies_ns),
+        "store_times": store_times(
+            times_ns[f"rows, {CACHED}"], times_ns[f"rows, {STREAMED}"], ROW_BYTES * copies_ns[-1]
+        ),
+        "interleaved_times": max(times_ns["summed rows, interleaved"] / times_ns["summed rows, fissioned"], 1.0),
+        "memory_bytes_per_ns": memory,
+        "one_way_share": min(max(alone / memory, MIN_ONE_WAY), 1.0),
+        "strayed_lines": max(times_ns["ascending scalars"] - times_ns["ascending gathered scalars"], 0.0) / line_ns,
+        "line_ns": (times_ns["lines L1"], times_ns["lines L2"], l3_line_ns, line_ns),
+        "memory_ns": latency_ns[max(latency_ns)],
+        **derived_fields(times_ns, threads),
+    }
+    return fields | element_fields(times_ns, (l3_line_ns, line_ns), fields["lane_load_ns"] / LANE_UOPS)
+
+
+def intervals(
+    passes_ns: Mapping[str, Sequence[float]],
+    derive: Callable[[Times], Mapping[str, Any]],
+    pick: Callable[[Sequence[float]], float] = median_low,
+) -> dict[str, Interval]:
+    """Return the interval of each field that is derived from times: about 80 % of its values.
+
+    Args:
+        passes_ns: the times of all passes, by name.
+        derive: returns the fields for one time of each name.
+        pick: returns the time of a name from passes; of a median the lower one, since memory may have two speeds.
+    """
+    draw = random.Random(0).choices
+    drawn = [derive({name: pick(draw(ns, k=len(ns))) for name, ns in passes_ns.items()}) for _ in range(DRAWS)]
+    return {name: _interval([fields[name] for fields in drawn]) for name in drawn[0]}
+
+
+def _interval(values: list[Any]) -> Interval:
+    if isinstance(values[0], tuple):
+        elements = [_interval(list(each)) for each in zip(*values, strict=True)]
+        return tuple(low for low, _ in elements), tuple(high for _, high in elements)
+    ranked = sorted(values)
+    return ranked[OUTSIDE], ranked[-1 - OUTSIDE]
+
+
+def is_wide(interval: Interval, ratio: float) -> bool:
+    """Return whether the greatest value is more than `ratio` times the least, in any element of a tuple."""
+    low, high = interval
+    if isinstance(low, tuple):
+        return any(is_wide(each, ratio) for each in zip(low, high, strict=True))
+    return high > ratio * low
 
 
 def cache_ends(latency_ns: Mapping[int, float], reported: Sequence[int]) -> tuple[int, int, int]:
@@ -59,43 +136,6 @@ def _rounded_size(size: float) -> int:
     return int(size) // quarter * quarter
 
 
-def distance(times_ns: Mapping[int, float], usual: int) -> int:
-    """Return a prefetch distance: the usual one where that is as good as the best, or else the least that is.
-
-    Args:
-        times_ns: by distance.
-        usual: that of the built-in model.
-    """
-    most_ns = DISTANCE_TOLERANCE * min(times_ns.values())
-    return usual if times_ns.get(usual, math.inf) <= most_ns else min(at for at in times_ns if times_ns[at] <= most_ns)
-
-
-def vector_bytes(times_ns: Mapping[str, float], usual: int) -> int:
-    """Return the vectors that rows and lanes are worth copying in: the usual ones unless others gain.
-
-    Args:
-        times_ns: of `Workplace.instructions`.
-        usual: those of the built-in model.
-    """
-
-    def gains(vector: int) -> list[float]:
-        return [times_ns[f"rows {size} by {usual}"] / times_ns[f"rows {size} by {vector}"] for size in ROWS_BYTES]
-
-    lanes = {32: times_ns["lane loads"], 64: times_ns["wide lane loads"]}
-    for vector in VECTORS_BYTES:
-        found = [*gains(vector), *([lanes[usual] / lanes[vector]] if {usual, vector} <= lanes.keys() else [])]
-        if min(found) >= VECTOR_LOSS and math.prod(found) ** (1 / len(found)) >= VECTOR_GAIN:
-            return vector
-    return usual
-
-
-def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
-    """Return the widest non-temporal stores that are worth it: the usual ones unless the others gain."""
-    other = 32 if usual == 64 else 64
-    gains = times_ns[f"stream by {max(usual, 32)}"] >= STREAM_GAIN * times_ns[f"stream by {other}"]
-    return other if gains else usual
-
-
 def store_times(cached_ns: float, streamed_ns: float, copied_ns: float) -> float:
     """Return how many times as long as non-temporal stores cached ones take, beside reads at random places.
 
@@ -113,7 +153,7 @@ def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_
     """Return the fields of elements at random places of the last cache and memory, prefetched in ways or not at all.
 
     Args:
-        times_ns: of `Workplace.elements`, behind "L3 " and "memory ".
+        times_ns: of the timers of elements, behind "L3 " and "memory ".
         line_ns: of those places, prefetched into L2.
         uop_ns: an instruction, of which a prefetch and its index are some.
     """
@@ -131,9 +171,8 @@ def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_
     }
 
 
-def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) -> dict[str, Any]:
-    """Return the fields of instructions, vectors and launches; `base` is the built-in model."""
-    narrow = vector_bytes(times_ns, base.vector_bytes)
+def derived_fields(times_ns: Times, threads: int) -> dict[str, Any]:
+    """Return the fields of instructions and launches."""
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
     lane_ns = times_ns["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     fields: dict[str, Any] = {
@@ -141,12 +180,10 @@ def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: i
         "lane_load_ns": lane_ns,
         "lane_gather_ns": lane_ns * times_ns["gathered scalars"] / times_ns["scalars"],
         "check_ns": times_ns["check"],
-        "vector_bytes": narrow,
-        "wide_vector_bytes": max(streamed_bytes(times_ns, base.wide_vector_bytes), narrow),
     }
     if threads > 1:
         serial_ns, shared_ns = (times_ns[name] - times_ns["idle"] for name in ("serial", "launch"))
-        launch_ns = max(shared_ns - serial_ns / threads, LEAST_LAUNCH_NS)
+        launch_ns = max(shared_ns - serial_ns / threads, MIN_LAUNCH_NS)
         waking_ns = max(times_ns["wake"] - times_ns["rested serial"], 0.0)
         fields |= {"launch_ns": launch_ns, "wake_ns": shared_from_ns(launch_ns, waking_ns, threads)}
     return fields

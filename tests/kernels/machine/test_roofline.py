@@ -1,20 +1,20 @@
 """The loops that a gather is timed beside: what ways there are, what they work on, and the bound they make."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.roofline import probe_kernels
-from gathernest.kernels.roofline.capacity_misses import LinesInOrder
-from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall
-from gathernest.kernels.roofline.reference_loops import loop_ways, loops_of_traffic
-from gathernest.kernels.roofline.traffic import Traffic
+from gathernest.kernels.machine import probes
+from gathernest.kernels.machine.probes import DISTANCES_LINES, FISSIONED_READS, READS, Probe, Window
+from gathernest.kernels.machine.roofline import loop_ways, loops_of_traffic, model_bound
+from gathernest.kernels.machine.traffic import LinesInOrder, Traffic
 from gathernest.kernels.runtime.array_checks import address
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 
-READS = probe_kernels.READ_LINES
 ON_ONE = ", on one thread"
 
 
@@ -23,7 +23,7 @@ def traffic_of(total_bytes: float, lines: float, piece_lines: float = 1.0, outpu
     return Traffic(streams, lines, piece_lines, is_counted=True)
 
 
-def windows_of(call: LoopCall, count: int) -> list[tuple[int, int, int, int]]:
+def windows_of(call: Probe, count: int) -> list[Window]:
     return list(itertools.islice(call.windows, count))
 
 
@@ -65,22 +65,22 @@ SIZES = [
 def test_every_window_lies_within_memory(traffic, table_bytes, sets):
     ways = ways_of(traffic, table_bytes, sets=sets)
     for candidate in ways["copy"].values():
-        table, target, _ = candidate.call.memory
-        for source, to, first, last in windows_of(candidate.call, sets):
+        table, target = candidate.call.memory
+        for source, _, to, first, last in windows_of(candidate.call, sets):
             assert (first, to % 64, source % 64) == (0, 0, 0)
-            assert last % probe_kernels.BLOCK_BYTES == 0
-            blocks = last // probe_kernels.BLOCK_BYTES - 1
-            end = (blocks * candidate.call.blocks_read // probe_kernels.ALL_BLOCKS + 1) * probe_kernels.BLOCK_BYTES
+            assert last % probes.BLOCK_BYTES == 0
+            blocks = last // probes.BLOCK_BYTES - 1
+            end = (blocks * candidate.call.size // probes.ALL_BLOCKS + 1) * probes.BLOCK_BYTES
             assert address(table) <= source <= source + end <= address(table) + len(table)
             assert address(target) == to and last <= len(target)
             written_bytes = max(traffic.total_bytes / 2, dict(traffic.streams)["output"])
             assert last * candidate.call.repeats == pytest.approx(candidate.times * written_bytes)
     for candidate in ways["random lines"].values():
-        call, (table, places, _) = candidate.call, candidate.call.memory
+        call, (table, places) = candidate.call, candidate.call.memory
         assert places.max() < len(table) // (64 * call.lines)
-        for source, numbers, first, last in windows_of(call, sets):
+        for source, numbers, _, first, last in windows_of(call, sets):
             assert (source, numbers) == (address(table), address(places))
-            assert 0 <= first <= last <= len(places) - probe_kernels.MOST_DISTANCE
+            assert 0 <= first <= last <= len(places) - probes.MAX_DISTANCE
             read = (last - first) * call.lines
             assert read * call.repeats == pytest.approx(candidate.times * traffic.lines) or traffic.lines == 0
 
@@ -100,11 +100,11 @@ def test_lines_in_order_read_a_table_that_the_last_cache_holds_over_and_over(pie
     table_lines = 128
     ways = loop_ways(traffic_of(2**13, 100), 2**13, 2, 3, LinesInOrder(1000, piece_lines))["lines in order"]
     for candidate in ways.values():
-        call, (table, places, _) = candidate.call, candidate.call.memory
+        call, (table, places) = candidate.call, candidate.call.memory
         assert len(table) == table_lines * 64
-        for source, numbers, first, last in windows_of(call, 3):
+        for source, numbers, _, first, last in windows_of(call, 3):
             assert (source, numbers, first) == (address(table), address(places), 0)
-            assert last <= len(places) - probe_kernels.MOST_DISTANCE
+            assert last <= len(places) - probes.MAX_DISTANCE
             assert (last - first) * call.lines * call.repeats == pytest.approx(candidate.times * 1000)
         pieces = table_lines // call.lines
         assert sorted(places[pieces : 2 * pieces]) == list(range(pieces))
@@ -137,15 +137,12 @@ def test_copy_copies_the_place_that_it_is_given():
     for threads in (1, 2, 3):
         with knobs.scope(num_threads=threads):
             for candidate in loop_ways(traffic_of(5000, 1), 10**5, threads, 2)["copy"].values():
-                table, target, _ = candidate.call.memory
+                table, target = candidate.call.memory
                 table[:] = np.arange(len(table)) % 251
                 for _ in range(2):
                     target[:] = 0
                     (window,) = windows_of(candidate.call, 1)
-                    call = LoopCall(
-                        candidate.call.loop, itertools.repeat(window), candidate.call.memory, candidate.call.shares
-                    )
-                    call()
+                    replace(candidate.call, windows=itertools.repeat(window), size=probes.ALL_BLOCKS, repeats=1)()
                     start = window[0] - address(table)
                     np.testing.assert_array_equal(target, table[start : start + len(target)])
 
@@ -161,11 +158,11 @@ def test_copy_copies_the_place_that_it_is_given():
     ],
 )
 def test_copy_reads_less_where_the_gather_writes_more_than_it_reads(output_bytes, read_blocks):
-    block, traffic = probe_kernels.BLOCK_BYTES, traffic_of(64 * 256, 1, output_bytes=output_bytes)
+    block, traffic = probes.BLOCK_BYTES, traffic_of(64 * 256, 1, output_bytes=output_bytes)
     for candidate in loop_ways(traffic, 10**5, 1)["copy"].values():
-        table, target, _ = candidate.call.memory
+        table, target = candidate.call.memory
         (window,) = windows_of(candidate.call, 1)
-        assert len(target) == window[3] == max(output_bytes, 64 * 128)
+        assert len(target) == window[4] == max(output_bytes, 64 * 128)
         table[:] = np.arange(len(table)) // block % 256
         candidate.call()
         first = (window[0] - address(table)) // block
@@ -173,17 +170,40 @@ def test_copy_reads_less_where_the_gather_writes_more_than_it_reads(output_bytes
         assert (np.diff(target.reshape(-1, block)[:, 0].astype(int)) >= 0).all()
 
 
-@pytest.mark.parametrize(("loop", "far"), [(READS, 0), (READS, 3), (probe_kernels.READ_FISSIONED, 3)])
+@pytest.mark.parametrize(("loop", "far"), [(READS, 0), (READS, 3), (FISSIONED_READS, 3)])
 @pytest.mark.parametrize("shares", [1, 2, 3, 7])
 def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares, loop, far):
     traffic = traffic_of(1000, 150, 2.0)
     candidate = loop_ways(traffic, 64 * 160, shares)["random lines"]["without prefetching"]
-    table, places, sums = candidate.call.memory
+    table, places = candidate.call.memory
     table[:] = 0
     values = table.view(np.int64)[::8]
     values[:] = np.random.default_rng(0).integers(0, 2**50, len(values))
-    call = LoopCall(loop, candidate.call.windows, candidate.call.memory, shares, lines=2, far=far)
-    sums[:] = 0
-    call()
+    total = replace(candidate.call, loop=loop, shares=shares, lines=2, far=far, repeats=1)()
     read = np.concatenate([[2 * place, 2 * place + 1] for place in places[:75]])
-    assert int(sums.view(np.int64)[::8].sum()) == int(values[read].sum())
+    assert total == int(values[read].sum())
+
+
+def test_the_bound_by_a_model_is_the_larger_of_both_times():
+    model = replace(BUILT_IN["zen4"], threads=2)
+    scalars = model_bound(traffic_of(1.4e7, 1e6), model)
+    assert scalars.bound_by == "random lines"
+    assert scalars.time_us == scalars.lines_us > scalars.copy_us
+    assert scalars.lines_us == pytest.approx(1e6 * 4.0 / 2 / 1e3)
+    rows = model_bound(traffic_of(5.6e8, 4.4e6, 65536.0), model)
+    assert rows.bound_by == "copy" and rows.copy_us == pytest.approx(5.6e8 / 56 / 1e3)
+    assert rows.fraction(2 * rows.time_us) == pytest.approx(0.5)
+
+
+def test_the_bound_by_a_model_falls_with_the_place_of_the_bytes_and_the_threads():
+    one, two = (replace(BUILT_IN["zen4"], threads=threads) for threads in (1, 2))
+    sizes = (2**14, 2**18, 2**24, 2**28)
+    rates = [model_bound(traffic_of(2 * size, size / 64), two) for size in sizes]
+    assert [bound.copy_bytes_per_s for bound in rates] == sorted((b.copy_bytes_per_s for b in rates), reverse=True)
+    assert [bound.lines_per_s for bound in rates] == sorted((b.lines_per_s for b in rates), reverse=True)
+    for size in sizes:
+        assert (
+            model_bound(traffic_of(2 * size, size / 64), one).time_us
+            >= model_bound(traffic_of(2 * size, size / 64), two).time_us
+        )
+    assert model_bound(traffic_of(0, 0), two).time_us == 0

@@ -1,22 +1,27 @@
-"""What becomes of a calibration: its file, and the choice of schedules."""
+"""Calibrations: how they are measured, over tiny caches, memory and rounds; their file; and the choice of schedules."""
 
+import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.calibration.calibrate import forget, keep
 from gathernest.kernels.host import machine
-from gathernest.kernels.host.machine_files.calibration_file import (
+from gathernest.kernels.host.machine import (
+    BUSY_CORES,
     Calibration,
     calibration_path,
+    described_machine,
     forget_calibration,
     known_calibration,
     machine_facts,
 )
-from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.kernels.machine import calibrate as calibration
+from gathernest.kernels.machine.calibrate import MIN_PASSES, Timer, calibrate, forget, keep, take_passes, timed
+from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 
 MADE_UP = {"l3_bytes": 24 << 20, "copy_bytes_per_ns": (90.0, 60.0, 20.0), "check_ns": 0.3}
 
@@ -32,6 +37,53 @@ def own_folder(cache_dir, unnamed_machine):
     forget_calibration()
     yield
     forget_calibration()
+
+
+def test_every_timer_has_a_time_in_every_pass():
+    parts: list[float] = []
+    timers = {name: Timer(itertools.cycle(ns).__next__) for name, ns in {"a": (9, 6, 7, 8, 6.5), "b": (5,)}.items()}
+    take_passes(timers, 0.0, parts.append)
+    assert {name: timer.times_ns for name, timer in timers.items()} == {"a": [9, 6, 7, 8, 6.5], "b": [5] * MIN_PASSES}
+    assert parts == sorted(parts) and parts[-1] == 1.0
+
+
+def test_a_timer_gives_the_fastest_run_for_a_unit():
+    calls: list[int] = []
+    assert 0 < timed(lambda: calls.append(1), units=2, runs=3, warm=2).run() < 1e9
+    assert len(calls) == 5
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("other_cores", [0.0, 1.0], ids=["quiet", "busy"])
+def test_every_field_of_a_model_is_measured_or_uncertain(monkeypatch, other_cores):
+    small = replace(BUILT_IN["zen4"], l1_bytes=32 << 10, l2_bytes=256 << 10, l3_bytes=1 << 20)
+    changes = {
+        "OtherLoad": lambda: SimpleNamespace(cores=lambda: other_cores),
+        "built_in_machine": lambda: machine.KnownMachine(small, ""),
+        "MIN_MEMORY_BYTES": 8 << 20,
+        "MAX_MEMORY_BYTES": 8 << 20,
+        "RATES_S": 0.0,
+        "LATENCY_S": 0.0,
+    }
+    for name, value in changes.items():
+        monkeypatch.setattr(calibration, name, value)
+    reports: list[tuple[int, int]] = []
+    found = calibrate(lambda done, most, said: reports.append((done, most)))
+    assert reports[0][0] == 0 and reports == sorted(reports) and reports[-1][0] == reports[-1][1]
+    assert known_calibration() is None
+    model, threads = described_machine(json.loads(json.dumps(found.description())))
+    assert model == found.model and threads is None
+    assert model.l1_bytes < model.l2_bytes < model.l3_bytes <= small.l3_bytes
+    assert 0.01 < model.check_ns < model.memory_ns < 100_000
+    never = {"name", "l1_share", "l2_share", "l3_share", "threads"}
+    never |= {"l1_misses", "l2_misses", "near_bytes", "vector_bytes", "wide_vector_bytes"}
+    of_threads = set() if found.threads > 1 else {"launch_ns", "wake_ns"}
+    names = set(MachineModel.__dataclass_fields__) - never - of_threads
+    assert found.fields.keys() | found.uncertain.keys() == names
+    assert found.fields.keys() & found.uncertain.keys() <= {"l1_bytes", "l2_bytes", "l3_bytes"}
+    if other_cores >= BUSY_CORES:
+        assert found.uncertain.keys() >= {"l3_bytes", "launch_ns", "wake_ns"} - of_threads
+    assert Calibration.from_json(json.loads(json.dumps(found.to_json()))).model == found.model
 
 
 def test_schedules_follow_from_a_calibration_unless_a_machine_is_named():

@@ -1,0 +1,449 @@
+"""Calibrate: measure this machine, and keep the model of it for every later choice of a schedule.
+
+A core or a memory that strangers share is slow for a while, and another process can only make a run slower. So a probe
+takes the fastest of some short runs in each pass over all probes, passes are spread over seconds, and the time of a
+probe is the median of its passes; beside busy processes it is the fastest pass.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+
+from ...lowering.schedule.machine_model import BUILT_IN, LINE_BYTES, MachineModel
+from ..host.cpu import OtherLoad, free_memory_bytes, package_version
+from ..host.dependencies import require_compiler
+from ..host.machine import (
+    BUSY_CORES,
+    Calibration,
+    built_in_machine,
+    calibration_path,
+    forget_calibration,
+    machine_facts,
+    write_calibration,
+)
+from ..host.runtime import RUNTIME
+from ..runtime.array_checks import address
+from ..runtime.launch import available_threads, current_subteam
+from . import probes
+from .fit import FAR_LINES, ROW_BYTES, Times, cache_ends, fit_fields, intervals, is_wide, rounded
+from .probes import (
+    ELEMENTS,
+    READS,
+    ROW_STORES,
+    SUMMED_ROWS,
+    Probe,
+    Window,
+    aligned,
+    copy_ways,
+    load_probes,
+    random_places,
+)
+
+KB, MB = 1024, 1024**2
+MIN_TABLE_BYTES, MIN_MEMORY_BYTES, MAX_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB
+# The seconds that latencies are measured, and all else; and the fewest passes over all probes, however long one takes.
+LATENCY_S, RATES_S, MIN_PASSES = 2.0, 9.0, 5
+# A field whose interval is wider is not measured: it keeps the value of the built-in model. Schedules differ where a
+# rate differs by a quarter.
+MAX_INTERVAL_RATIO = 1.25
+# These fields are not measured while other processes use the cores and the last cache.
+DISTURBED = "l3_bytes", "launch_ns", "wake_ns"
+PARTS = 100
+VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
+
+# Lines that one run of the latency reads, one after the other; a table with fewer is read whole.
+CHASED_LINES = 4096
+# The prefetches beside those that are tried: lines ahead into L1, and lines ahead into L2.
+BESIDE_NEAR, BESIDE_FAR = 16, 128
+# What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
+READ_LINES, READ_ELEMENTS, COPIED_BYTES_A_THREAD, MIN_COPIED_BYTES = 32768, 65536, MB, 512 * KB
+# The scalars: as many indices as half of an L2 holds, and elements of a table that fits in L1.
+INDICES, SMALL_TABLE = 16384, 2048
+# A last cache that takes the lines that the second one evicts has a table for good only after some sweeps: elements of
+# 8 MB that nothing prefetches take 2.4 ns after one of them and 0.8 after several.
+WARM_SWEEPS = 6
+# Indices that ascend, and the bytes of the table for each: two lines.
+ASCENDING, SKIPPED_BYTES = 8192, 128
+# Lines that all threads read behind each other, at random places, to read memory as fast as it goes: prefetched two
+# pages ahead a Zen 4 reads 17.6 bytes in a ns on one thread and 35 on two, one page ahead 13.4 and 30.
+PAGE_LINES, PAGES_AHEAD = 64, 2
+# The work of a launch: shares, and how often each reads its lines, from L1. It takes less than waking a thread, so
+# it is launched so often before that all are awake.
+MIN_SHARES, SHARES_A_THREAD, SHARE_LINES, SHARE_REPEATS = 64, 8, 128, 4
+ASLEEP_AFTER_S, LAUNCHES = 1e-3, 50
+MIN_RUNS = 4
+# How often a call repeats work of a few microseconds, beside which a call is no longer short.
+REPEATS = 8
+
+# Is called with the parts done, how many there will be, and words.
+Report = Callable[[int, int, str], None]
+
+
+def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
+    """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
+
+    It takes 12 to 20 seconds, and up to 512 MB of memory. Each field follows from medians, or from the fastest passes
+    where other processes use `BUSY_CORES` or more meanwhile. A field whose interval is wide keeps the value of the
+    built-in model, and so do `l3_bytes`, `launch_ns` and `wake_ns` beside such processes. The built-in `l3_bytes` is
+    what the system reports, which other machines may share, but no more than the model's.
+
+    Args:
+        report: called after each pass over all probes.
+
+    Raises:
+        DependencyError: Numba is missing.
+    """
+    require_compiler()
+    load = OtherLoad()
+    report(0, PARTS, "compiling the probes")
+    base, threads = built_in_machine().model, available_threads()
+    memory_bytes = _memory_bytes(base)
+    workplace = Workplace(memory_bytes, threads, warmed_bytes=min(2 * base.l3_bytes, memory_bytes // 2))
+    sizes = [size for power in range(10, 40) if MIN_TABLE_BYTES <= (size := 1 << power) <= memory_bytes]
+    first_part = LATENCY_S / max(LATENCY_S + RATES_S, 1e-9)
+    timers = {f"latency {size}": workplace.latency(size) for size in sizes}
+    take_passes(timers, LATENCY_S, lambda done: report(int(PARTS * first_part * done), PARTS, "latencies"))
+    latency_ns = {size: median_low(timers[f"latency {size}"].times_ns) for size in sizes}
+    caches = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
+    rates = workplace.timers(caches, sizes[-1])
+    take_passes(
+        rates, RATES_S, lambda done: report(int(PARTS * (first_part + (1 - first_part) * done)), PARTS, "rates")
+    )
+    report(PARTS, PARTS, "")
+    other_cores = round(load.cores(), 2)
+    return _calibration({name: each.times_ns for name, each in (timers | rates).items()}, base, threads, other_cores)
+
+
+def _calibration(
+    passes_ns: Mapping[str, Sequence[float]], base: MachineModel, threads: int, other_cores: float
+) -> Calibration:
+    """Return the calibration that follows from the times of all passes, by the names of the timers."""
+
+    def fit(times_ns: Times) -> dict[str, Any]:
+        return fit_fields(times_ns, base, threads)
+
+    is_busy = other_cores >= BUSY_CORES
+    pick = min if is_busy else median_low
+    found = fit({name: pick(times) for name, times in passes_ns.items()})
+    uncertain = {
+        name: interval
+        for name, interval in intervals(passes_ns, fit, pick).items()
+        if is_wide(interval, MAX_INTERVAL_RATIO) or (name in DISTURBED and is_busy)
+    }
+    kept = {name: value for name, value in found.items() if name not in uncertain}
+    last_bytes = max(min(base.l3_bytes, BUILT_IN[base.name].l3_bytes), 2 * base.l2_bytes)
+    reported = {"l1_bytes": base.l1_bytes, "l2_bytes": base.l2_bytes, "l3_bytes": last_bytes}
+    kept |= {name: reported[name] for name in reported if name in uncertain}
+    return Calibration(
+        base=base.name,
+        fields=rounded(kept),
+        machine=machine_facts(),
+        threads=threads,
+        other_cores=other_cores,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        versions={name: package_version(name) for name in VERSIONS_OF},
+        uncertain={name: rounded({"low": low, "high": high}) for name, (low, high) in uncertain.items()},
+    )
+
+
+def keep(found: Calibration) -> Path:
+    """Put a calibration in its file, return that, and plan gathers by it from now on; raises OSError."""
+    path = write_calibration(found)
+    RUNTIME.forget()
+    return path
+
+
+def forget() -> Path | None:
+    """Remove this machine's calibration, and return its file; None where there was none. Raises OSError."""
+    path = calibration_path()
+    is_there = path.exists()
+    path.unlink(missing_ok=True)
+    forget_calibration()
+    RUNTIME.forget()
+    return path if is_there else None
+
+
+def _memory_bytes(base: MachineModel) -> int:
+    """Return a power of two of bytes, far more than the caches where there is so much memory."""
+    most = min(MAX_MEMORY_BYTES, free_memory_bytes() // 4)
+    wanted = max(MIN_MEMORY_BYTES, min(8 * base.l3_bytes, most))
+    return 1 << wanted.bit_length() - 1
+
+
+@dataclass
+class Timer:
+    """Times something pass by pass.
+
+    Attributes:
+        run: does it once, after what it needs to be in the caches, and returns nanoseconds for a unit of its work.
+        times_ns: the time of each pass.
+    """
+
+    run: Callable[[], float]
+    times_ns: list[float] = field(default_factory=list)
+
+
+def timed(call: Callable[[], object], units: float, runs: int = 5, warm: int = 1) -> Timer:
+    """Return a timer of a call that does `units` units of work: the fastest of some runs, after some that warm up."""
+
+    def run() -> float:
+        for _ in range(warm):
+            call()
+        times_ns: list[int] = []
+        for _ in range(runs):
+            start = time.perf_counter_ns()
+            call()
+            times_ns.append(time.perf_counter_ns() - start)
+        return max(min(times_ns), 1) / units
+
+    return Timer(run)
+
+
+def take_passes(timers: Mapping[str, Timer], seconds: float, on_pass: Callable[[float], None] = lambda _: None) -> None:
+    """Run all timers pass by pass for `seconds`, and `MIN_PASSES` at least; tell the part that is done, 0 to 1."""
+    start, passes = time.perf_counter(), 0
+    while passes < MIN_PASSES or time.perf_counter() - start < seconds:
+        for timer in timers.values():
+            timer.times_ns.append(timer.run())
+        passes += 1
+        on_pass(min((time.perf_counter() - start) / max(seconds, 1e-9), passes / MIN_PASSES, 1.0))
+
+
+class Workplace:
+    """The memory that the probes use, and the timers of a calibration over it.
+
+    They run on one thread, but for launches and for what memory copies and reads for all threads together.
+
+    Args:
+        size_bytes: of memory, a power of two, every word of which is `probes.FILL`.
+        threads: how many threads share work.
+        warmed_bytes: a table of so many bytes is read as a whole before a timing, so that the last cache has what it
+            can hold of it.
+    """
+
+    def __init__(self, size_bytes: int, threads: int, warmed_bytes: int):
+        self.threads, self.warmed_bytes = threads, warmed_bytes
+        self.names = tuple(probes.loops())
+        self._small, self._out = aligned(MB), aligned(MB)
+        self.memory = aligned(size_bytes + probes.COPY_DISTANCE_BYTES + 2 * LINE_BYTES)
+        for array in (self.memory, self._small, self._out):
+            array.view(np.int64)[:] = probes.FILL
+        self.memory = self.memory[:size_bytes]
+        self._kept: list[np.ndarray] = []
+        load_probes(self.names)  # compiled, and the threads started, before anything is timed
+        current_subteam()
+
+    def timers(self, caches: tuple[int, int, int], size: int) -> dict[str, Timer]:
+        """Return all timers but those of latencies.
+
+        Args:
+            caches: the bytes of L1, L2 and the last cache.
+            size: of memory that is used, far more than the caches.
+        """
+        (l1, l2, l3), lines = caches, self.lines
+        return {
+            **self.instructions(),
+            **self.launches(),
+            **self.copies("L2", l2 // 2, 1),
+            **self.copies("L3", l3 // 2, 1),
+            **lines(l1 // 2, {"lines L1": (0, 0)}),
+            **lines(l2 // 2, {"lines L2": (0, 0)}),
+            **lines(l3 // 4, {"lines L3 far": (BESIDE_FAR, 0), "lines L3 near": (0, BESIDE_NEAR)}),
+            **self.elements("L3", l3 // 4),
+            **self.ascending(),
+            **self.row_stores(),
+            **self.summed_rows(size),
+            **self.copies("memory", size, 1),
+            **self.copies("all threads", size, self.threads),
+            **lines(size, {"all threads read": (PAGES_AHEAD, 0)}, PAGE_LINES, self.threads),
+            **lines(size, {f"far {each}": (each, BESIDE_NEAR) for each in FAR_LINES}),
+            **self.elements("memory", size),
+        }
+
+    def latency(self, table_bytes: int) -> Timer:
+        """Return a timer of the latency: nanoseconds for a line that is read after the line before it."""
+        base, lines, place = address(self.memory), table_bytes // LINE_BYTES, [0]
+        entry, at = load_probes(self.names), self.names.index("latency")
+        count = min(lines, CHASED_LINES)
+        is_small = lines <= CHASED_LINES
+        repeats = REPEATS * CHASED_LINES // lines if is_small else 1
+
+        def step() -> None:
+            found = entry(at, base, place[0], 0, 0, count, table_bytes, 0, 0, 0, 1, repeats, 0)
+            place[0] = 0 if is_small else found
+
+        def run() -> float:
+            if not is_small and table_bytes <= self.warmed_bytes:
+                self.memory[:table_bytes:LINE_BYTES].max()
+            return (timed(step, repeats * count) if is_small else timed(step, count, runs=3, warm=0)).run()
+
+        return Timer(run)
+
+    def instructions(self) -> dict[str, Timer]:
+        """Return timers of what one core does in its first two caches: nanoseconds an index."""
+        indices = self._keep(np.random.default_rng(0).integers(0, SMALL_TABLE, INDICES))
+        windows = [(address(self._small), address(indices), address(self._out), 0, INDICES)]
+        names = ("check", "scalars", "gathered scalars")
+        return {name: self._timer(name, windows, 5, 1, size=SMALL_TABLE, repeats=REPEATS) for name in names}
+
+    def row_stores(self) -> dict[str, Timer]:
+        """Return timers of rows of 256 bytes at random places of half of the memory, which the other half gets.
+
+        They are written there in order. The times are nanoseconds for a row.
+        """
+        half = len(self.memory) // 2
+        rows = half // ROW_BYTES
+        places = random_places(rows).astype(np.int64)
+        windows = self._windows(places, rows, READ_LINES, address(self.memory) + half, ROW_BYTES)
+        return self._in_turn(ROW_STORES, windows, MIN_RUNS, 1, rows)
+
+    def summed_rows(self, table_bytes: int) -> dict[str, Timer]:
+        """Return timers of sums of rows of 256 bytes at random places of a table: nanoseconds for a row."""
+        rows = table_bytes // ROW_BYTES
+        windows = self._windows(random_places(rows).astype(np.int64), rows, READ_LINES)
+        return self._in_turn(SUMMED_ROWS, windows, MIN_RUNS, 1, rows)
+
+    def elements(self, level: str, table_bytes: int) -> dict[str, Timer]:
+        """Return timers of elements at random places of a table, one in each line: nanoseconds for an element.
+
+        Those of memory are written to memory: to the table itself, all of whose words are the same.
+        """
+        lines, is_far = table_bytes // LINE_BYTES, table_bytes > self.warmed_bytes
+        places = random_places(lines).astype(np.int64) * (LINE_BYTES // 4)
+        out = (address(self.memory), 4) if is_far else (None, 0)
+        windows = self._windows(places, lines, READ_ELEMENTS, *out)
+        sweeps = 1 if is_far else len(windows)
+        timers = self._in_turn(ELEMENTS, windows, 2 * sweeps, WARM_SWEEPS * sweeps, lines)
+        return {f"{level} {name}": timer for name, timer in timers.items()}
+
+    def ascending(self) -> dict[str, Timer]:
+        """Return timers of elements of memory by indices that ascend and skip lines: nanoseconds for an element."""
+        window_bytes = ASCENDING * SKIPPED_BYTES
+        elements = np.random.default_rng(1).choice(window_bytes // 4, ASCENDING, replace=False)
+        indices, out = address(self._keep(np.sort(elements).astype(np.int64))), address(self._out)
+        starts = range(address(self.memory), address(self.memory) + len(self.memory) - window_bytes + 1, window_bytes)
+        windows = [(start, indices, out, 0, ASCENDING) for start in starts]
+        names = ("scalars", "gathered scalars")
+        return {f"ascending {name}": self._timer(name, windows, MIN_RUNS, 1, size=0) for name in names}
+
+    def copies(self, level: str, footprint_bytes: int, threads: int) -> dict[str, Timer]:
+        """Return timers of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
+        grain = threads * probes.BLOCK_BYTES
+        half = footprint_bytes // 2 // grain * grain
+        # Some memory is up to twice as fast for less than a millisecond, so all of it is copied in one run.
+        size = half if footprint_bytes > self.warmed_bytes else min(half, threads * COPIED_BYTES_A_THREAD)
+        source = address(self.memory)
+        windows = [(source, 0, source + half, first, first + size) for first in range(0, half - size + 1, size)]
+        repeats = max(1, MIN_COPIED_BYTES // size)
+        ways = copy_ways(itertools.cycle(windows), [self.memory], threads, repeats)
+        units = 2 * size / threads
+        return {f"{level} {name}": self._swept(way, units, len(windows), footprint_bytes) for name, way in ways.items()}
+
+    def lines(
+        self, table_bytes: int, tried: Mapping[str, tuple[int, int]], piece_lines: int = 1, threads: int = 1
+    ) -> dict[str, Timer]:
+        """Return timers of reads of lines at random places: nanoseconds of a thread for a line.
+
+        Args:
+            table_bytes: every line of the table is read before any is read again.
+            tried: by name, how many pieces ahead to prefetch into L2, and into L1.
+            piece_lines: adjacent lines that are read at each place.
+            threads: that share the reads.
+        """
+        pieces = table_bytes // (piece_lines * LINE_BYTES)
+        window = pieces if threads > 1 else min(pieces, READ_LINES // piece_lines)
+        windows = self._windows(random_places(pieces), pieces, window)
+        repeats = max(1, READ_LINES // (piece_lines * window))
+        way = Probe(READS, itertools.cycle(windows), (), 0, piece_lines, shares=threads, repeats=repeats)
+        return {
+            name: self._swept(
+                replace(way, far=far, near=near), window * piece_lines / threads, len(windows), table_bytes
+            )
+            for name, (far, near) in tried.items()
+        }
+
+    def launches(self) -> dict[str, Timer]:
+        """Return timers of the same work by one thread and by all, which spin; and of both after all have slept.
+
+        Beside them one of a call of one share that does nothing.
+        """
+        shares = max(MIN_SHARES, SHARES_A_THREAD * self.threads)
+        places = self._keep(random_places(SHARE_LINES, shares * SHARE_LINES))
+        entry, reads, all_threads = load_probes(self.names), self.names.index(READS), current_subteam()
+
+        def call(repeats: int, subteam: int, shares: int = shares) -> Callable[[], int]:
+            window = address(self._small), address(places), 0, 0, shares * SHARE_LINES
+            return lambda: entry(reads, *window, 0, 1, 0, 0, shares, repeats, subteam)
+
+        def rested(work: Callable[[], int]) -> Timer:
+            def run() -> float:
+                time.sleep(ASLEEP_AFTER_S)
+                return timed(work, 1, runs=1, warm=0).run()
+
+            return Timer(run)
+
+        serial, launch = call(SHARE_REPEATS, 0), call(SHARE_REPEATS, all_threads)
+        return {
+            "idle": timed(call(0, 0, shares=1), 1),
+            "serial": timed(serial, 1),
+            "launch": timed(launch, 1, warm=LAUNCHES),
+            "rested serial": rested(serial),
+            "wake": rested(launch),
+        }
+
+    def _keep(self, array: np.ndarray) -> np.ndarray:
+        """Return an array, which lives as long as the workplace: probes have its address alone."""
+        self._kept.append(array)
+        return array
+
+    def _windows(
+        self, places: np.ndarray, count: int, most: int, out: int | None = None, written_bytes: int = 0
+    ) -> list[Window]:
+        """Return what the probes of a table read and write in turn, window by window of the places.
+
+        `out` is the address that they write to, at `written_bytes` for each place before the window.
+        """
+        size, table, indices = min(count, most), address(self.memory), address(self._keep(places))
+        starts, out = range(0, count - size + 1, size), address(self._out) if out is None else out
+        return [(table, indices + places.itemsize * first, out + written_bytes * first, 0, size) for first in starts]
+
+    def _in_turn(
+        self, names: Iterable[str], windows: list[Window], runs: int, warm: int, size: int
+    ) -> dict[str, Timer]:
+        """Return timers of loops that take windows in turn from one iterator.
+
+        A probe that began anew would find in the last cache what the probe before it has read.
+        """
+        turns = itertools.cycle(windows)
+        return {name: self._timer(name, windows, runs, warm, turns, size=size) for name in names}
+
+    def _timer(
+        self,
+        name: str,
+        windows: list[Window],
+        runs: int,
+        warm: int,
+        turns: Iterator[Window] | None = None,
+        *,
+        size: int,
+        repeats: int = 1,
+    ) -> Timer:
+        """Return a timer of a loop on one thread: nanoseconds for a place of its windows."""
+        entry, at = load_probes(self.names), self.names.index(name)
+        turns = itertools.cycle(windows) if turns is None else turns
+        units = repeats * windows[0][4]
+        return timed(lambda: entry(at, *next(turns), size, 0, 0, 0, 1, repeats, 0), units, runs, warm)
+
+    def _swept(self, way: Probe, units: float, windows: int, size_bytes: int) -> Timer:
+        """Return a timer of a probe that goes through memory window by window, all of it first where it may fit."""
+        fits = size_bytes <= self.warmed_bytes
+        runs = max(windows, MIN_RUNS) if fits else MIN_RUNS
+        call = replace(way, names=self.names, in_parallel=way.shares > 1)
+        return timed(call, units * way.repeats, runs=runs, warm=windows if fits else 1)

@@ -1,0 +1,364 @@
+"""The roofline of a gather: the time of a copy of its bytes and of reads of its lines, by a machine model or measured.
+
+The speed of memory changes from hour to hour on a shared machine, so a kernel is compared with reference loops that are
+timed in the same rounds: a copy of as many bytes, and reads of as many lines at random places. Each loop can run in
+several ways; a short trial selects the fastest. By the numbers of a machine model the same bound takes no time to know.
+"""
+
+import itertools
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ...ir.problem import Problem
+from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
+from ..host.cpu import free_memory_bytes, last_level_cache_bytes
+from ..host.machine import machine_model
+from ..host.timing import Timings
+from ..runtime.array_checks import address
+from ..runtime.launch import available_threads
+from .probes import (
+    ALL_BLOCKS,
+    BLOCK_BYTES,
+    COPY_DISTANCE_BYTES,
+    Probe,
+    aligned,
+    copy_ways,
+    random_places,
+    read_ways,
+    touch,
+)
+from .traffic import LinesInOrder, Traffic, fewest_bytes, lines_in_order
+
+COPY, LINES, IN_ORDER = "copy", "random lines", "lines in order"
+
+# The memory of the loops is at most this, and at most an eighth of the free memory. Of larger work a part is timed.
+MAX_BYTES = 2 * 1024**3
+# Work of at most this many bytes is also tried on one thread, which may be faster where threads are slow to wake.
+MAX_SERIAL_BYTES = 8 * 1024**2
+# Shorter work of one thread is repeated within a call, so that the cost of a Python call is not counted.
+SERIAL_CALL_NS = 100_000
+# Longer pieces are read as several: that is as fast, and threads can share them.
+MAX_PIECE_LINES = 512
+# Passes over the ways, seconds for which one way is called in a pass, once at least, and how many times as long as the
+# best a way may take in the first pass to be tried again.
+TRIAL_PASSES, TRIED_S, HOPELESS_FACTOR = 2, 5e-3, 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The least time of some traffic: the longer of a copy and of random reads.
+
+    Attributes:
+        traffic: the fewest bytes of the gather.
+        copy_us: the time of a copy of as many bytes.
+        lines_us: the time of reading as many lines at random places.
+    """
+
+    traffic: Traffic
+    copy_us: float
+    lines_us: float
+
+    @property
+    def time_us(self) -> float:
+        """The larger of the two times."""
+        return max(self.copy_us, self.lines_us)
+
+    @property
+    def bound_by(self) -> Literal["copy", "random lines"]:
+        """Which of the two is the larger."""
+        return "copy" if self.copy_us >= self.lines_us else "random lines"
+
+    @property
+    def copy_bytes_per_s(self) -> float:
+        """The rate of the copy."""
+        return 1e6 * self.traffic.total_bytes / self.copy_us if self.copy_us else 0.0
+
+    @property
+    def lines_per_s(self) -> float:
+        """The rate of the reads."""
+        return 1e6 * self.traffic.lines / self.lines_us if self.lines_us else 0.0
+
+    @property
+    def bytes_by_stream(self) -> dict[str, float]:
+        """The bytes of each stream by its name."""
+        return dict(self.traffic.streams)
+
+    def fraction(self, measured_us: float) -> float:
+        """Return the bound divided by a measured time: 1 is as fast as the machine allows."""
+        return self.time_us / measured_us
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bound as JSON can hold it."""
+        names = ("time_us", "bound_by", "copy_us", "lines_us", "copy_bytes_per_s", "lines_per_s")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "bytes": {**self.bytes_by_stream, "all": self.traffic.total_bytes},
+            **{name: value for name, value in asdict(self.traffic).items() if name != "streams"},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBound(Bound):
+    """The roofline bound of a gather, timed in turn with it: its times are medians.
+
+    Attributes:
+        threads: how many the loops may use.
+        ways: the fastest way of each loop: "copy", "random lines", and with capacity misses "lines in order".
+        rounds_us: microseconds of each round, by the same names.
+        ordered_lines: lines that the cores load in the order of the indices, capacity misses included; None where they
+            were not counted.
+    """
+
+    threads: int
+    ways: Mapping[str, str]
+    rounds_us: Mapping[str, Sequence[float]]
+    ordered_lines: float | None = None
+
+    @property
+    def ordered_us(self) -> float | None:
+        """The time of reading `ordered_lines` at random places."""
+        if self.ordered_lines is None:
+            return None
+        return statistics.median(self.rounds_us[IN_ORDER]) if IN_ORDER in self.rounds_us else self.lines_us
+
+    @property
+    def in_order_us(self) -> float | None:
+        """The bound in the order of the indices, capacity misses included; never less than `time_us`."""
+        return None if self.ordered_us is None else max(self.time_us, self.ordered_us)
+
+    def fraction_in_order(self, measured_us: float) -> float | None:
+        """Return the bound in the order of the indices divided by the median time."""
+        return None if self.in_order_us is None else self.in_order_us / measured_us
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bound as JSON can hold it."""
+        rounds_us = {name: [round(time_us, 3) for time_us in times] for name, times in self.rounds_us.items()}
+        return {
+            **Bound.to_json(self),
+            "ordered_lines": self.ordered_lines,
+            "bound_in_order_us": self.in_order_us,
+            "threads": self.threads,
+            "ways": dict(self.ways),
+            "rounds_us": rounds_us,
+        }
+
+
+def model_bound(traffic: Traffic, model: MachineModel) -> Bound:
+    """Return the bound of some traffic by the rates of a machine model, on all of its threads.
+
+    Bytes are copied within L2, within the last cache or in memory, by the size of the traffic. Lines come from where a
+    table of as many lines lies; the next lines of a piece come at the rate of a copy.
+    """
+    total_bytes, table_bytes = traffic.total_bytes, traffic.lines * LINE_BYTES
+    sizes = model.threads * model.l2_bytes, model.l3_bytes
+    rates = [model.threads * rate for rate in model.copy_bytes_per_ns]
+    rates[-1] = min(rates[-1], model.memory_bytes_per_ns)
+    copy_ns = total_bytes / rates[sum(total_bytes > size for size in sizes)]
+    place = sum(table_bytes > size for size in (model.l1_bytes, model.l2_bytes, model.l3_bytes))
+    line_ns, pieces = model.line_ns[place], traffic.lines / traffic.piece_lines
+    next_ns = min(line_ns, LINE_BYTES / model.copy_bytes_per_ns[max(place - 1, 0)])
+    lines_ns = (pieces * line_ns + (traffic.lines - pieces) * next_ns) / model.threads
+    return Bound(traffic, copy_ns / 1e3, lines_ns / 1e3)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLoop:
+    """One of the loops, in the way that was fastest in the trial.
+
+    Attributes:
+        way: its name.
+        call: does the work.
+        times: the work of a call divided by that of the gather; below 1 where memory was short.
+    """
+
+    way: str
+    call: Probe
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceLoops:
+    """The two loops that are timed in turn with a gather, and a third where it has capacity misses.
+
+    Attributes:
+        traffic: the fewest bytes of the gather.
+        threads: how many the loops use at most.
+        timed: by name: "copy", "random lines", and "lines in order" where there are capacity misses.
+        in_order: the lines that the cores load in the order of the indices; None where they were not counted.
+    """
+
+    traffic: Traffic
+    threads: int
+    timed: Mapping[str, TimedLoop]
+    in_order: LinesInOrder | None = None
+
+    @property
+    def calls(self) -> dict[str, Probe]:
+        """The calls to time in turn with the gather, by name."""
+        return {name: loop.call for name, loop in self.timed.items()}
+
+    def measured(self, timings: Timings) -> MeasuredBound:
+        """Return the roofline bound from timings of `calls`, which may hold others too."""
+        rounds_us = {
+            name: [1e6 * seconds / loop.times for seconds in timings.rounds_s[name]]
+            for name, loop in self.timed.items()
+        }
+        copy_us, lines_us = (statistics.median(rounds_us[name]) for name in (COPY, LINES))
+        ways = {name: loop.way for name, loop in self.timed.items()}
+        ordered = None if self.in_order is None else self.in_order.lines
+        return MeasuredBound(self.traffic, copy_us, lines_us, self.threads, ways, rounds_us, ordered)
+
+
+def reference_loops(
+    problem: Problem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
+) -> ReferenceLoops:
+    """Return the reference loops of a gather from `data`, or of a gradient that writes it; see `loops_of_traffic`."""
+    traffic, threads = fewest_bytes(problem, indices, data), available_threads()
+    in_order = lines_in_order(problem, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
+    return loops_of_traffic(traffic, table_bytes, sets, in_order)
+
+
+def loops_of_traffic(
+    traffic: Traffic, table_bytes: int, sets: int = 1, in_order: LinesInOrder | None = None
+) -> ReferenceLoops:
+    """Return the reference loops of some traffic, each ready to run in its fastest way.
+
+    They have memory of their own. Each call copies or reads another part of it, and writes to the same target, as the
+    gather writes to the same `out`. They use as many threads as a gather does. The trial takes less than a second.
+
+    Args:
+        traffic: the fewest bytes of the gather.
+        table_bytes: the size of the array that it reads, or of a gradient writes.
+        sets: how many sets of indices the gather uses in turn; the loops use as many parts in turn.
+        in_order: the lines that the cores load in the order of the indices, where they were counted.
+    """
+    threads = available_threads()
+    ways = loop_ways(traffic, table_bytes, threads, sets, in_order)
+    return ReferenceLoops(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()}, in_order)
+
+
+def loop_ways(
+    traffic: Traffic, table_bytes: int, threads: int, sets: int = 1, in_order: LinesInOrder | None = None
+) -> dict[str, dict[str, TimedLoop]]:
+    """Return every way to run "copy" and "random lines", and "lines in order" where there are capacity misses.
+
+    Capacity misses may hit in the last-level cache, even of a larger table: "lines in order" reads a table of the size
+    of that cache at most. The arguments are those of `loops_of_traffic`.
+    """
+    most = max(BLOCK_BYTES, min(MAX_BYTES, free_memory_bytes() // 8))
+    read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
+    written_bytes = max(dict(traffic.streams).get("output", 0.0), traffic.total_bytes / 2)
+    copied_bytes = traffic.total_bytes - written_bytes
+    source_bytes = max(table_bytes + sets * dict(traffic.streams).get("indices", 0.0), copied_bytes)
+    memory = _touched(max(read_bytes, source_bytes), most, threads)
+    table = memory[: _whole(read_bytes, BLOCK_BYTES)]
+    lines = min(len(table) // LINE_BYTES, math.ceil(traffic.lines))
+    ways = {
+        COPY: _copies(written_bytes, copied_bytes, memory[: _whole(source_bytes, BLOCK_BYTES)], threads, sets, most),
+        LINES: _reads(traffic.lines, lines, traffic.piece_lines, table, threads, sets),
+    }
+    if in_order is not None and in_order.lines > traffic.lines:
+        near = table[: _whole(last_level_cache_bytes(), BLOCK_BYTES)]
+        ordered = math.ceil(in_order.lines)
+        ways[IN_ORDER] = _reads(in_order.lines, ordered, in_order.piece_lines, near, threads, sets)
+    return ways
+
+
+def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
+    """Return memory of whole blocks, one at least, with room behind it for the prefetches of the copy."""
+    size = _whole(min(wanted_bytes, most_bytes), BLOCK_BYTES)
+    memory = aligned(size + COPY_DISTANCE_BYTES + LINE_BYTES)
+    touch(memory, threads)
+    return memory[:size]
+
+
+def _copies(
+    written_bytes: float, read_bytes: float, source: np.ndarray, threads: int, sets: int, most: int
+) -> dict[str, TimedLoop]:
+    """Return the ways to copy: to read some bytes and write as many, or more."""
+    blocks_read = math.floor(ALL_BLOCKS * read_bytes / written_bytes) if written_bytes else 0
+    longest = len(source) * ALL_BLOCKS // max(blocks_read, 1)
+    size = _whole(min(written_bytes, most, longest), BLOCK_BYTES)
+    read = ((size // BLOCK_BYTES - 1) * blocks_read // ALL_BLOCKS + 1) * BLOCK_BYTES
+    target = _touched(size, size, threads)
+    starts = _starts(len(source), read, sets, LINE_BYTES)
+    windows = [(address(source) + first, 0, address(target), 0, size) for first in starts]
+    work_ns = machine_model().serial_ns(size + read, 0, len(source))
+    ways = copy_ways(itertools.cycle(windows), (source, target), threads, size=blocks_read)
+    share = size / written_bytes if written_bytes else 1.0
+    return _offered(ways, threads, share, size + read, work_ns)
+
+
+def _reads(
+    wanted_lines: float, lines: int, piece_lines: float, table: np.ndarray, threads: int, sets: int
+) -> dict[str, TimedLoop]:
+    """Return the ways to read lines, each once before any is read twice, in pieces of adjacent lines.
+
+    So many `lines` of the table are read in place of the `wanted_lines` that the gather reads.
+    """
+    adjacent = max(1, min(round(piece_lines), MAX_PIECE_LINES, lines, len(table) // LINE_BYTES))
+    pieces = len(table) // (adjacent * LINE_BYTES)
+    count = math.ceil(lines / adjacent)
+    count = min(pieces, count) if lines * LINE_BYTES <= len(table) else count
+    numbers = random_places(pieces, count)
+    starts = _starts(max(pieces, count), count, sets)
+    windows = [(address(table), address(numbers), 0, first, first + count) for first in starts]
+    read_lines, read_bytes = count * adjacent, count * adjacent * LINE_BYTES
+    ways = read_ways(itertools.cycle(windows), (table, numbers), threads, adjacent)
+    share = read_lines / wanted_lines if wanted_lines else 1.0
+    return _offered(ways, threads, share, read_bytes, machine_model().serial_ns(read_bytes, count, len(table)))
+
+
+def _offered(
+    ways: Mapping[str, Probe], threads: int, share: float, work_bytes: int, work_ns: float
+) -> dict[str, TimedLoop]:
+    """Return the ways on all threads, and on one where that may be as fast."""
+    offered: dict[str, TimedLoop] = {}
+    if threads > 1:
+        offered = {name: TimedLoop(name, call, share) for name, call in ways.items()}
+    if threads == 1 or work_bytes <= MAX_SERIAL_BYTES:
+        repeats = 1 if work_ns >= machine_model().wake_ns else math.ceil(SERIAL_CALL_NS / max(work_ns, 1))
+        for name, call in ways.items():
+            way = f"{name}, on one thread" if threads > 1 else name
+            serial = replace(call, shares=1, repeats=repeats, in_parallel=False)
+            offered[way] = TimedLoop(way, serial, repeats * share)
+    return offered
+
+
+def _fastest(ways: Mapping[str, TimedLoop]) -> TimedLoop:
+    """Return the way that takes the least time in a trial; one that looks hopeless in its first pass has no other."""
+    best_s = dict.fromkeys(ways, math.inf)
+    for _ in range(TRIAL_PASSES):
+        limit_s = HOPELESS_FACTOR * min(best_s.values())
+        for name, loop in ways.items():
+            if best_s[name] <= limit_s:
+                best_s[name] = min(best_s[name], _fastest_s(loop.call) / loop.call.repeats)
+    return ways[min(best_s, key=best_s.__getitem__)]
+
+
+def _fastest_s(call: Probe) -> float:
+    """Return the seconds of the fastest of some calls, after one that is not timed."""
+    call()
+    times_s: list[float] = []
+    while not times_s or sum(times_s) < TRIED_S:
+        start = time.perf_counter()
+        call()
+        times_s.append(time.perf_counter() - start)
+    return min(times_s)
+
+
+def _starts(size: int, window: int, sets: int, grain: int = 1) -> list[int]:
+    """Return the starts of windows at even distances, the last at the end; multiples of a grain."""
+    steps = max(sets - 1, 1)
+    return [(size - window) * number // steps // grain * grain for number in range(sets)]
+
+
+def _whole(size: float, grain: int) -> int:
+    """Return a size rounded up to a multiple of a grain, one at least."""
+    return max(1, math.ceil(size / grain)) * grain

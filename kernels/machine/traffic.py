@@ -1,0 +1,375 @@
+"""The traffic of a gather: its fewest bytes by stream, and the cache lines of data in the order of its indices.
+
+Indices are read once, every cache line of data that holds a byte of the result is read once, and the output is written
+once. With the values of the indices the lines are counted from addresses; without them their number is the expected
+one for uniformly random indices. NumPy alone.
+
+An index reads pieces of data: byte ranges without an unread line inside. Slices with larger holes have several pieces.
+A window is the set of positions that one index can have.
+
+If the working set between two uses of a line exceeds the core's caches, the line is loaded once more: a capacity miss.
+Their number depends on the order of the reads and on the replacement policy. `lines_in_order` is a lower bound for
+every policy, Belady's included: a stretch of reads with D distinct lines costs a cache of C lines D - C loads at
+least, and stretches that do not overlap add up.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ir.array_spec import contiguous_strides
+from ...ir.canonical import CanonicalGather, Operand
+from ...ir.errors import InvalidGatherError
+from ...ir.loop_name import LoopName
+from ...ir.positions import NOWHERE, resolve
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds
+from ...lowering.schedule.machine_model import LINE_BYTES
+from ..host.cpu import own_cache_bytes
+from ..runtime.array_checks import address
+from ..runtime.plan import Plan, make_plan
+
+# A window of at most so many bytes stays in the caches while all of its indices read it.
+WHOLE_WINDOW_BYTES = 256 * 1024
+
+# Do not count more lines: to sort them takes seconds.
+MAX_LINES = 2**24
+
+# Reads of the shortest stretches, in cache sizes; neighbours are merged where that gives a better bound.
+STRETCHES = (2, 3)
+
+# (size, byte stride) of some dimensions.
+Dims = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The fewest bytes of a gather or a gradient.
+
+    Attributes:
+        streams: (name, bytes) of indices, data and output; of a gradient indices, grad and output. Arrays that do not
+            fill their lines count by whole lines.
+        lines: distinct lines that indices point to; of a gradient those that it adds to.
+        piece_lines: the adjacent lines that one index, or one small window, reads; 1 or more.
+        is_counted: whether `lines` was counted from the values of the indices, or is the expected number.
+    """
+
+    streams: tuple[tuple[str, float], ...]
+    lines: float
+    piece_lines: float
+    is_counted: bool = False
+
+    @property
+    def total_bytes(self) -> float:
+        """The bytes of all streams."""
+        return sum(count for _, count in self.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class LinesInOrder:
+    """The lines that the cores load into their own caches in the order of the indices, at least.
+
+    Attributes:
+        lines: lines of data, capacity misses included.
+        piece_lines: how many lines follow each other on average; 1 or more.
+    """
+
+    lines: float
+    piece_lines: float
+
+
+def fewest_bytes(problem: Problem, indices: np.ndarray | None = None, data: np.ndarray | None = None) -> Traffic:
+    """Return the fewest bytes of a gather or a gradient, and its lines.
+
+    Args:
+        problem: the gather.
+        indices: of the problem's shape; with them the lines of data are counted, without them they are what uniformly
+            random indices touch on average.
+        data: the array that is read (of a gradient, the one that is written): says where in a line of 64 bytes it
+            begins, at its start if omitted.
+
+    Raises:
+        InvalidGatherError: indices have another shape than the problem's.
+    """
+    if indices is not None and indices.shape != problem.indices.shape:
+        raise InvalidGatherError(
+            f"indices must have the shape {problem.indices.shape} of the problem, got {indices.shape}; compile a "
+            "kernel for these arrays first"
+        )
+    offset_bytes, plan = _offset_bytes(data), make_plan(problem)
+    canonical, width = plan.layout.canonical, plan.layout.width_bytes
+    lines, piece_lines = expected_lines(canonical, width, offset_bytes)
+    reads = None if indices is None else read_lines(plan, indices, 1, offset_bytes)
+    if reads is not None:
+        lines, piece_lines = float(len(np.unique(reads[0]))), max(_adjacent(reads), piece_lines)
+    streams = _streams(canonical, width, problem.indices.dtype.itemsize, lines, problem.gradient is not None)
+    return Traffic(streams, lines, piece_lines, is_counted=reads is not None)
+
+
+def lines_in_order(
+    problem: Problem,
+    indices: np.ndarray,
+    traffic: Traffic,
+    *,
+    table_bytes: int,
+    threads: int,
+    data: np.ndarray | None = None,
+) -> LinesInOrder | None:
+    """Return a lower bound of the lines that the cores load in the order of the indices.
+
+    The order is that of the loops of the nest before its schedule: batch, outer, indices, inner. Each thread has a
+    contiguous share of it, and a core whose caches hold `own_cache_bytes(table_bytes)` of data and nothing else. The
+    bound is the number of distinct lines where there are no capacity misses. It is None for a gradient, and where the
+    lines were not counted.
+    """
+    if problem.gradient is not None or not traffic.is_counted:
+        return None
+    cache_lines = own_cache_bytes(table_bytes) // LINE_BYTES
+    if not cache_lines:
+        return LinesInOrder(traffic.lines, traffic.piece_lines)
+    reads = read_lines(make_plan(problem), indices, threads, _offset_bytes(data))
+    if reads is None:
+        return None
+    fetched = sum(least_fetches(share, cache_lines) for share in reads)
+    return LinesInOrder(max(traffic.lines, fetched), _adjacent(reads))
+
+
+def _offset_bytes(data: np.ndarray | None) -> int:
+    return 0 if data is None else address(data) % LINE_BYTES
+
+
+# the expected lines of uniformly random indices
+
+
+def expected_lines(canonical: CanonicalGather, width_bytes: int, offset_bytes: int = 0) -> tuple[float, float]:
+    """Return (expected lines of data for uniformly random indices, adjacent lines at each place).
+
+    Every line of a window is equally likely. Windows that share lines, since they begin less than a line apart, count
+    as one with the indices of all of them. Elements have `width_bytes`, and data begins `offset_bytes` into a line.
+    """
+    trips, axes, own, free = canonical.loops(), [], [], []
+    dims = zip(canonical.data.dims, canonical.data.shape, _byte_strides(canonical.data, width_bytes), strict=True)
+    for dim, size, stride in dims:
+        if dim.loop.role == "axis":
+            axes.append((size, stride))
+        else:  # a loop such as a batch chooses both an index and a place in data
+            (own if dim.loop in canonical.indices.dims else free).append((trips[dim.loop], stride))
+    chosen = {dim.loop for dim in canonical.data.dims}
+    draws = float(math.prod(trips[dim] for dim in canonical.indices.dims if dim in trips and dim not in chosen))
+    piece_bytes, spread = _merged(width_bytes, free)
+    windows = float(math.prod(size for size, _ in spread))
+    steps = [stride for _, stride in spread]
+    together = 1.0
+    for size, stride in own:
+        windows, draws = (windows, draws * size) if stride == 0 else (windows * size, draws)
+        if size > 1 and stride:
+            steps.append(stride)
+            together *= max(1.0, min(size, LINE_BYTES / abs(stride)))
+    if windows * draws == 0 or any(size == 0 for size, _ in (*axes, *free)):
+        return 0.0, 1.0
+    piece = _mean_lines(piece_bytes, [*steps, *(stride for size, stride in axes if size > 1)], offset_bytes)
+    if together > 1:
+        piece, window, holes = 1.0, _lines_together(axes), ()
+    else:
+        extent, holes = _merged(piece_bytes, axes)
+        window = math.prod(size for size, _ in holes)
+        window *= _mean_lines(extent, [*steps, *(stride for _, stride in holes)], offset_bytes)
+    missed = math.exp(draws * together * math.log1p(-piece / window)) if piece < window else 0.0
+    found = window * (1 - missed)
+    is_whole = window * LINE_BYTES <= WHOLE_WINDOW_BYTES and 2 * found > window and not holes
+    return windows / together * found, max(found if is_whole else piece, 1.0)
+
+
+def _lines_together(axes: Dims) -> float:
+    """Return the lines of windows that share lines: one for each position a line or more from the next."""
+    span_bytes = sum((size - 1) * abs(stride) for size, stride in axes if abs(stride) < LINE_BYTES)
+    return math.prod(size for size, stride in axes if abs(stride) >= LINE_BYTES) * max(1.0, span_bytes / LINE_BYTES)
+
+
+def _merged(piece_bytes: int, dims: Dims) -> tuple[int, Dims]:
+    """Return the size of a piece merged along dimensions, and the dimensions whose holes skip a whole line.
+
+    A hole of less than 64 bytes skips no line at any alignment.
+    """
+    left: list[tuple[int, int]] = []
+    for size, stride in sorted(dims, key=lambda dim: abs(dim[1])):
+        if size == 1 or stride == 0:
+            continue
+        if not left and abs(stride) - piece_bytes < LINE_BYTES:
+            piece_bytes += (size - 1) * abs(stride)
+        else:
+            left.append((size, stride))
+    return piece_bytes, left
+
+
+def _mean_lines(piece_bytes: int, steps: list[int], offset_bytes: int = 0) -> float:
+    """Return how many lines a piece lies in, on average over where the steps lead from an offset in a line.
+
+    The steps lead to all multiples of their greatest common divisor with 64, and the sum over them of the rounded
+    down (offset + multiple + piece - 1) / 64 is Hermite's identity.
+    """
+    grain = math.gcd(LINE_BYTES, *steps)
+    return 1 + (offset_bytes % grain + piece_bytes - 1) // grain * grain / LINE_BYTES
+
+
+def _streams(
+    canonical: CanonicalGather, width_bytes: int, index_bytes: int, lines: float, is_gradient: bool
+) -> tuple[tuple[str, float], ...]:
+    """Return (name, bytes) of every stream of a gather that reads so many distinct lines of data, or of a gradient.
+
+    A gradient reverses the direction: `out` is read, and `data` is written whole.
+    """
+    slices = ("grad" if is_gradient else "output", _stored_bytes(canonical.out, width_bytes))
+    table = ("output", _stored_bytes(canonical.data, width_bytes)) if is_gradient else ("data", lines * LINE_BYTES)
+    streams = [("indices", _stored_bytes(canonical.indices, index_bytes))]
+    streams += [slices, table] if is_gradient else [table, slices]
+    return tuple((name, float(count)) for name, count in streams)
+
+
+def _stored_bytes(operand: Operand, width_bytes: int) -> float:
+    """Return the bytes of an array's lines; those of its elements alone where they leave none between them unused."""
+    dims = list(zip(operand.shape, _byte_strides(operand, width_bytes), strict=True))
+    if any(size == 0 for size, _ in dims):
+        return 0.0
+    distinct = width_bytes * math.prod(size for size, stride in dims if stride)
+    extent, holes = _merged(width_bytes, dims)
+    if not holes and extent <= distinct:
+        return float(extent)
+    count = math.prod(size for size, _ in holes)
+    return count * _mean_lines(extent, [stride for _, stride in holes]) * LINE_BYTES
+
+
+def _byte_strides(operand: Operand, width_bytes: int) -> tuple[int, ...]:
+    """Return the strides of an array in bytes."""
+    if operand.strides is None:
+        return contiguous_strides(operand.shape, width_bytes)
+    return tuple((stride or 0) * width_bytes for stride in operand.strides)
+
+
+# the lines of given indices
+
+
+def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int = 0) -> list[np.ndarray] | None:
+    """Return the lines that each thread reads, by their numbers, in the order of the loops; None of too many.
+
+    Indices outside read nothing; data begins `offset_bytes` into a line.
+    """
+    dims, piece_bytes = _pieces(plan)
+    trips = plan.layout.canonical.loops()
+    count = math.prod(trips[dim] for dim in dims)
+    if count * (1 + (piece_bytes - 1) // LINE_BYTES) > MAX_LINES:
+        return None
+    strides = _byte_strides(plan.layout.canonical.data, plan.layout.width_bytes)
+    offsets, inside = _read_offsets(plan.layout.canonical, strides, indices, plan.problem.bounds, dims)
+    places, valid = offsets.reshape(-1) + offset_bytes, inside.reshape(-1)
+    ends = [count * number // threads for number in range(threads + 1)]
+    shares = [places[start:stop][valid[start:stop]] for start, stop in itertools.pairwise(ends)]
+    return [_lines_of(share, piece_bytes) for share in shares]
+
+
+def least_fetches(lines: np.ndarray, cache_lines: int) -> int:
+    """Return how many lines a cache with room for `cache_lines`, 1 or more, must load at least.
+
+    That is for any content before and any replacement policy. `lines` are the numbers of those that are read, in their
+    order: int64 of shape (reads,).
+    """
+    if len(lines) <= cache_lines:
+        return 0
+    lines = _changes(lines)
+    uses = _uses(lines)
+    return max(_fetched(*uses, stretch * cache_lines, len(lines), cache_lines) for stretch in STRETCHES)
+
+
+def _changes(lines: np.ndarray) -> np.ndarray:
+    """Return the reads of another line than the one before."""
+    return lines[np.concatenate([np.ones(min(len(lines), 1), bool), lines[1:] != lines[:-1]])]
+
+
+def _adjacent(reads: Sequence[np.ndarray]) -> float:
+    """Return the mean length of runs of adjacent lines."""
+    changes = [_changes(share) for share in reads if len(share)]
+    places = sum(1 + int((np.diff(share) != 1).sum()) for share in changes)
+    return sum(map(len, changes)) / places if places else 1.0
+
+
+def _uses(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the times of first reads; and of later reads, the time of the previous read and their own."""
+    bits = len(lines).bit_length()
+    keys = ((lines - lines.min()) << bits) + np.arange(len(lines))
+    keys.sort()
+    times, numbers = keys & ((1 << bits) - 1), keys >> bits
+    again = numbers[1:] == numbers[:-1]
+    return times[np.concatenate([[True], ~again])], times[:-1][again], times[1:][again]
+
+
+def _fetched(first: np.ndarray, before: np.ndarray, now: np.ndarray, length: int, reads: int, cache_lines: int) -> int:
+    """Return the largest sum over stretches of some length, or of that times a power of two, each where it is best."""
+    first, before, now = first // length, before // length, now // length
+    fetched = np.zeros(-(-reads // length), np.int64)
+    while True:
+        is_new = before != now
+        before, now = before[is_new], now[is_new]
+        different = np.bincount(first, minlength=len(fetched)) + np.bincount(now, minlength=len(fetched))
+        fetched = np.maximum(fetched, different - cache_lines)
+        if len(fetched) == 1:
+            return int(fetched[0])
+        fetched = np.add.reduceat(fetched, np.arange(0, len(fetched), 2))
+        first, before, now = first >> 1, before >> 1, now >> 1
+
+
+def _read_offsets(
+    gather: CanonicalGather, strides: Sequence[int], indices: np.ndarray, bounds: Bounds, loops: Sequence[LoopName]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far into data each iteration of some loops reads, in the unit of the strides, and whether it reads.
+
+    Args:
+        strides: of the dimensions of data, in any unit.
+        indices: of the shape that the gather was made for, in any rank.
+        loops: of the nest, in its order, all that have indices among them.
+    """
+    operand = gather.indices
+    trips = gather.loops()
+    shaped = np.ascontiguousarray(indices).reshape(operand.shape)
+    components = iter(np.moveaxis(shaped, operand.place_of("tuple"), 0) if operand.count_of("tuple") else [shaped])
+    offsets, inside = np.zeros((), np.int64), np.ones((), bool)
+    for dim, size, stride in zip(gather.data.dims, gather.data.shape, strides, strict=True):
+        loop = dim.loop
+        if loop.role == "axis":
+            steps = resolve(next(components), size, bounds)
+            steps = steps.reshape([trips[other] if other in operand.dims else 1 for other in loops])
+            inside = inside & (steps != NOWHERE)
+        elif loop in loops:
+            steps = np.arange(trips[loop]).reshape([trips[loop] if other == loop else 1 for other in loops])
+        else:
+            continue
+        offsets = offsets + steps * stride
+    shape = [trips[loop] for loop in loops]
+    return np.broadcast_to(offsets, shape), np.broadcast_to(inside, shape)
+
+
+def _pieces(plan: Plan) -> tuple[list[LoopName], int]:
+    """Return the loops that lead from piece to piece of data, and the bytes that are read in order at each."""
+    data, trips = plan.layout.canonical.data, plan.layout.canonical.loops()
+    loops = [dim.loop for dim in data.dims]
+    strides = dict(zip(loops, _byte_strides(data, plan.layout.width_bytes), strict=True))
+    dims, piece_bytes = list(trips), plan.layout.width_bytes
+    while dims and dims[-1] not in plan.layout.canonical.indices.dims:
+        size, stride = trips[dims[-1]], strides[dims[-1]]
+        if size == 0 or (size > 1 and stride and not 0 <= stride - piece_bytes < LINE_BYTES):
+            break
+        piece_bytes += (size - 1) * stride
+        dims.pop()
+    return dims, piece_bytes
+
+
+def _lines_of(places: np.ndarray, piece_bytes: int) -> np.ndarray:
+    """Return the lines of pieces at some places, those of one piece in ascending order."""
+    first = places // LINE_BYTES
+    counts = (places + (piece_bytes - 1)) // LINE_BYTES - first + 1
+    if piece_bytes == 1 or not len(places) or counts.max() == 1:
+        return first
+    before = np.cumsum(counts) - counts
+    return np.repeat(first - before, counts) + np.arange(counts.sum())
