@@ -20,11 +20,9 @@ from onnx import external_data_helper, helper, numpy_helper
 
 from ...ir.errors import GathernestError, ModelError
 from ...kernels.host.runtime import RUNTIME
-from .files import FileLimits, read_file
-from .onnx_bags import SumOrder
-from .onnx_gathers import find_gathers
+from .onnx_gathers import SumOrder, find_gathers
 from .onnx_graph import Graph, make_part, read_names, spec_of_type
-from .runtime import Item, ModelGather, Run, Runtime, Stage, Values, wrap_error
+from .runtime import FileLimits, Item, ModelGather, Run, Runtime, Stage, Values, read_file, wrap_error
 
 # Tensors of at least this number of bytes leave the model and are shared between sessions.
 MIN_SHARED_BYTES = 1024
@@ -71,18 +69,6 @@ class OnnxModel(Runtime):
         session = _open_session(part, self._arrays, is_part=True)
         return lambda values: session.run({name: values[name] for name in session.inputs})
 
-    def _open_shapes(self, names: Sequence[str]) -> Run:
-        graph, needed, nodes = self._graph, set(names), list[onnx.NodeProto]()
-        for node in reversed(graph.proto.graph.node):
-            if not needed.isdisjoint(node.output):
-                nodes.insert(0, node)
-                needed.update(read_names(node))
-        shapes = {name: f"{graph.make_prefix(name)}/shape" for name in names}
-        nodes += [helper.make_node("Shape", [name], [shape]) for name, shape in shapes.items()]
-        inputs = [name for name in self.inputs if name in needed]
-        session = _open_session(make_part(graph, nodes, inputs, [*shapes.values()]), self._arrays, is_quick=True)
-        return lambda values: session.run({name: values[name] for name in inputs})
-
 
 # ---- sessions ----
 
@@ -102,16 +88,12 @@ class _OnnxRuntimeSession(_Session):
     that the gathers after it need, which made a recommender 1.2 to 1.4 times as slow.
     """
 
-    def __init__(
-        self, runtime: Any, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], is_part: bool, is_quick: bool
-    ):
+    def __init__(self, runtime: Any, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], is_part: bool):
         self.title = f"ONNX Runtime {runtime.__version__}"
         options = runtime.SessionOptions()
         options.log_severity_level = 4  # errors are raised
         if is_part:
             options.add_session_config_entry("session.force_spinning_stop", "1")
-        if is_quick:
-            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         shared = [tensor.name for tensor in proto.graph.initializer if tensor.name in arrays]
         self._kept = [arrays[name] for name in shared]
         try:
@@ -193,14 +175,12 @@ class _ReferenceSession(_Session):
             raise wrap_error(self.title, error) from None
 
 
-def _open_session(
-    proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], *, is_part: bool = False, is_quick: bool = False
-) -> _Session:
+def _open_session(proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], *, is_part: bool = False) -> _Session:
     try:
         runtime = RUNTIME.make(lambda: importlib.import_module("onnxruntime"), kind="onnxruntime")
     except ImportError:
         return _ReferenceSession(proto, arrays)
-    return _OnnxRuntimeSession(runtime, proto, arrays, is_part, is_quick)
+    return _OnnxRuntimeSession(runtime, proto, arrays, is_part)
 
 
 def _serialized(proto: onnx.ModelProto) -> bytes:

@@ -22,8 +22,19 @@ from ...ir.semantics import Bounds
 from ...kernels.host.dependencies import require
 from ...kernels.reduction.gather_reduce import gather_reduce
 from ...kernels.runtime.dispatch import run_gather
-from .files import FileLimits, read_beside, read_file
-from .runtime import Item, ModelGather, Run, Runtime, Stage, TensorSpec, Values, wrap_error
+from .runtime import (
+    FileLimits,
+    Item,
+    ModelGather,
+    Run,
+    Runtime,
+    Stage,
+    TensorSpec,
+    Values,
+    read_beside,
+    read_file,
+    wrap_error,
+)
 
 # The names of element types that NumPy has, as OpenVINO spells them.
 ELEMENT_TYPES = {
@@ -81,18 +92,14 @@ class OpenVinoModel(Runtime):
         session = _Session(self._openvino, self._part(stage.inputs, stage.outputs), self.title)
         return partial(_run_named, session, stage.inputs)
 
-    def _open_shapes(self, names: Sequence[str]) -> Run:
-        session = _Session(self._openvino, self._part([], names, as_shapes=True), self.title)
-        return partial(_run_named, session, self._parameters)
-
-    def _part(self, given: Sequence[str], taken: Sequence[str], *, as_shapes: bool = False) -> Any:
-        """Return the model of some values, or of their shapes, from others; from all inputs where none are given."""
+    def _part(self, given: Sequence[str], taken: Sequence[str]) -> Any:
+        """Return the model of some values from others."""
         from openvino import opset8  # pyright: ignore[reportMissingImports]
 
         model = self._model.clone()
         nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
         ports = {_key(port): port for node in nodes.values() for port in node.outputs()}
-        parameters = [] if given or not as_shapes else list(model.get_parameters())
+        parameters = []
         for key in given:
             port = ports[key]
             if port.get_node().get_type_name() == "Parameter":
@@ -102,9 +109,8 @@ class OpenVinoModel(Runtime):
             for target in port.get_target_inputs():
                 target.replace_source_output(parameter.output(0))
             parameters.append(parameter)
-        results = [opset8.shape_of(ports[key]) if as_shapes else ports[key] for key in taken]
         try:
-            return self._openvino.Model([opset8.result(value) for value in results], parameters, "part")
+            return self._openvino.Model([opset8.result(ports[key]) for key in taken], parameters, "part")
         except RuntimeError as error:
             raise wrap_error(self.title, error) from None
 
