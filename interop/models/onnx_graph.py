@@ -60,7 +60,7 @@ class Graph:
         """Return the type of a tensor; None where it is not known."""
         if name in self.initializers:
             tensor = self.initializers[name]
-            return TensorSpec(tuple(tensor.dims), np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)))
+            return TensorSpec(tuple(tensor.dims), dtype_of(tensor.data_type))
         kind = self.types.get(name)
         return None if kind is None else spec_of_type(kind)
 
@@ -133,14 +133,20 @@ def constant_of(node: onnx.NodeProto) -> np.ndarray | None:
     return None
 
 
+def dtype_of(kind: int) -> np.dtype | None:
+    """Return an element type of ONNX as NumPy has it; None for one that this onnx does not know."""
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(kind))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def spec_of_type(kind: onnx.TypeProto) -> TensorSpec:
     """Return a type of ONNX as a `TensorSpec`."""
     if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.elem_type:
         return TensorSpec(None, None, (kind.WhichOneof("value") or "value").removesuffix("_type"))
-    tensor = kind.tensor_type
-    try:
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-    except (KeyError, TypeError, ValueError):
+    tensor, dtype = kind.tensor_type, dtype_of(kind.tensor_type.elem_type)
+    if dtype is None:
         return TensorSpec(None, None, f"element type {tensor.elem_type}")
     if not tensor.HasField("shape"):
         return TensorSpec(None, dtype)

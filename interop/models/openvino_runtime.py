@@ -33,7 +33,7 @@ from .runtime import (
     Values,
     read_beside,
     read_file,
-    wrap_error,
+    with_errors,
 )
 
 # The names of element types that NumPy has, as OpenVINO spells them.
@@ -56,7 +56,7 @@ class OpenVinoModel(Runtime):
         self.inputs = {_name_of(port): _spec_of(port) for port in model.inputs}
         self._parameters = [_name_of(port) for port in model.inputs]
         self._input_names = {_key(port): name for port, name in zip(model.inputs, self._parameters, strict=True)}
-        self.run: Run = partial(_run_named, _Session(openvino, model, self.title), self._parameters)
+        self.run: Run = _compile(openvino, model, self.title, self._parameters)
         self.optional: frozenset[str] = frozenset()
         self.outputs = tuple(_name_of(port) for port in model.outputs)
         self._sources = [port.get_node().input_value(0) for port in model.outputs]
@@ -89,8 +89,8 @@ class OpenVinoModel(Runtime):
             yield found.operands if found else [_key(port) for port in values], made, found or node
 
     def _open_part(self, stage: Stage) -> Run:
-        session = _Session(self._openvino, self._part(stage.inputs, stage.outputs), self.title)
-        return partial(_run_named, session, stage.inputs)
+        part = self._part(stage.inputs, stage.outputs)
+        return _compile(self._openvino, part, self.title, stage.inputs)
 
     def _part(self, given: Sequence[str], taken: Sequence[str]) -> Any:
         """Return the model of some values from others."""
@@ -109,38 +109,22 @@ class OpenVinoModel(Runtime):
             for target in port.get_target_inputs():
                 target.replace_source_output(parameter.output(0))
             parameters.append(parameter)
-        try:
-            return self._openvino.Model([opset8.result(ports[key]) for key in taken], parameters, "part")
-        except RuntimeError as error:
-            raise wrap_error(self.title, error) from None
+        results = [opset8.result(ports[key]) for key in taken]
+        return with_errors(self.title, self._openvino.Model)(results, parameters, "part")
 
 
-class _Session:
-    """A compiled model: `run` takes a value for each input, and gives the outputs in order. Each thread has a request.
+def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run:
+    """Return a function that runs a model on values of some names; each thread has a request of its own."""
+    compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
 
-    A request may be used by one thread at a time only.
-    """
+    def run(inputs: Values) -> list[Any]:
+        values = tuple([inputs[name] for name in names])  # a list would take 25 µs more
+        request = getattr(local, "request", None)
+        if request is None:
+            request = local.request = compiled.create_infer_request()
+        return [*request.infer(values, share_inputs=True).values()]
 
-    def __init__(self, openvino: Any, model: Any, title: str):
-        self._title, self._local = title, threading.local()
-        try:
-            self._compiled = openvino.Core().compile_model(model, "CPU")
-        except RuntimeError as error:
-            raise wrap_error(title, error) from None
-
-    def run(self, values: tuple[Any, ...]) -> list[Any]:
-        """Run the model; raises ModelError with the runtime's message. A list of values would take 25 µs more."""
-        request = getattr(self._local, "request", None)
-        try:
-            if request is None:
-                request = self._local.request = self._compiled.create_infer_request()
-            return [*request.infer(values, share_inputs=True).values()]
-        except Exception as error:
-            raise wrap_error(self._title, error) from None
-
-
-def _run_named(session: _Session, names: Sequence[str], inputs: Values) -> list[Any]:
-    return session.run(tuple([inputs[name] for name in names]))
+    return with_errors(title, run)
 
 
 def _key(port: Any) -> str:
@@ -343,10 +327,8 @@ def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     if os.path.lexists(weights_path):
         weights = read_beside(weights_path, f"the weights of {path.name}", limits)
     memory = np.frombuffer(bytearray(weights or b"\0"), np.uint8)
-    try:
-        model = openvino.Core().read_model(text, openvino.Tensor(memory, shared_memory=True))
-    except RuntimeError as error:
-        raise wrap_error(f"OpenVINO {openvino.__version__.partition('-')[0]}", error) from None
+    title = f"OpenVINO {openvino.__version__.partition('-')[0]}"
+    model = with_errors(title, openvino.Core().read_model)(text, openvino.Tensor(memory, shared_memory=True))
     total = 0
     for node in model.get_ops():
         if node.get_type_name() == "Constant" and (dtype := _spec_of(node.output(0)).dtype) is not None:

@@ -284,10 +284,19 @@ def cut_in_stages(items: Sequence[Item], results: Sequence[str]) -> list[Stage]:
     return stages
 
 
-def wrap_error(title: str, error: Exception) -> ModelError:
-    """Return the ModelError for an error of a runtime."""
-    reason = str(error).strip() or type(error).__name__
-    return ModelError(f"{title} does not run the model: {reason}")
+def with_errors(title: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a runtime, whose errors become ModelErrors with the runtime's own message."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except GathernestError:
+            raise
+        except Exception as error:  # of whatever class the runtime has
+            reason = str(error).strip() or type(error).__name__
+            raise ModelError(f"{title} does not run the model: {reason}") from None
+
+    return call
 
 
 # ---- files of models: only regular ones are read, up to a limit ----
