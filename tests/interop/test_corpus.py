@@ -139,5 +139,5 @@ def test_export_of_torch(corpus, name, exporter):
 
 
 # Models that exporters of torch 2.13 and OpenVINO 2026.4 reject, and those that they write and no runtime runs.
-NOT_EXPORTED = {"dlrm_max.openvino", "padded_bags.script", "take_along.script", "take_along.dynamo"}
+NOT_EXPORTED = {"dlrm_max.openvino", "padded_bags.script"}
 NOT_RUN = {"weighted_bags.openvino"}

@@ -270,11 +270,6 @@ class DlrmEvenSum(EvenRecommender):
     pass
 
 
-@case(even_bags)
-class DlrmEvenMean(EvenRecommender):
-    mode = "mean"
-
-
 def weighted(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
     found = flat_bags(rng, batch, rows)
     found["offsets"][1:] -= found["offsets"][1:] % 4  # some bags are empty
@@ -492,33 +487,3 @@ class Sorted(nn.Module):
     def forward(self, states: Tensor) -> tuple[Tensor, Tensor]:
         order = states.sum(-1).argsort(-1)[:, :, None].expand(-1, -1, DIM)
         return torch.gather(states, 1, order), torch.gather(states, 2, states.argsort(-1))
-
-
-@case(
-    lambda rng, batch, rows: {
-        "x": rng.standard_normal((batch, 9), np.float32),
-        "places": rng.integers(0, 9, (batch, 9)),
-    }
-)
-class TakeAlong(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-
-    def forward(self, x: Tensor, places: Tensor) -> Tensor:
-        return torch.take_along_dim(x.relu(), places, 1) + 1
-
-
-@case(
-    lambda rng, batch, rows: {
-        "x": rng.standard_normal((batch, 9, 7, 3), np.float32),
-        "i": rng.integers(0, 9, (batch, 4)),
-        "j": rng.integers(0, 7, (batch, 4)),
-    }
-)
-class AdvancedIndexing(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-
-    def forward(self, x: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        rows = torch.arange(x.shape[0], device=x.device)[:, None]
-        return x[rows, i, j], x[:, [0, -1, 3]], x[:, :, j[0]]
