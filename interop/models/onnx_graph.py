@@ -209,7 +209,7 @@ class Pattern:
         operands: list[Any] = [*node.input]
         for attribute in sorted(node.attribute, key=lambda one: one.name, reverse=True):  # an else is behind its then
             if attribute.HasField("g"):
-                self._enter(value, attribute.g)
+                self._enter(f"{value} {attribute.name}", attribute.g)
                 self.bound |= zip(inputs, (info.name for info in attribute.g.input), strict=False)
                 operands += (info.name for info in attribute.g.output)
         operands += [[*one.ints] for one in node.attribute if one.ints]
@@ -218,9 +218,9 @@ class Pattern:
             return False
         return len(args) == len(operands) and all(map(self._match, args, operands))
 
-    def _enter(self, owner: str, body: onnx.GraphProto) -> None:
-        """Add the values of a body of the node that makes `owner`."""
-        if (key := f"{owner} {body.name}") in self._entered:
+    def _enter(self, key: str, body: onnx.GraphProto) -> None:
+        """Add the values of a body, once."""
+        if key in self._entered:
             return
         self._entered.add(key)
         made = [(info.name, None) for info in body.input] + [(tensor.name, tensor) for tensor in body.initializer]

@@ -22,19 +22,7 @@ from ...ir.semantics import Bounds
 from ...kernels.host.dependencies import require
 from ...kernels.reduction.gather_reduce import gather_reduce
 from ...kernels.runtime.dispatch import run_gather
-from .runtime import (
-    FileLimits,
-    Item,
-    ModelGather,
-    Run,
-    Runtime,
-    Stage,
-    TensorSpec,
-    Values,
-    read_beside,
-    read_file,
-    with_errors,
-)
+from .runtime import FileLimits, Item, ModelGather, Run, Runtime, Stage, TensorSpec, Values, read_file, with_errors
 
 # The names of element types that NumPy has, as OpenVINO spells them.
 ELEMENT_TYPES = {
@@ -89,18 +77,12 @@ class OpenVinoModel(Runtime):
             yield found.operands if found else [_key(port) for port in values], made, found or node
 
     def _open_part(self, stage: Stage) -> Run:
-        part = self._part(stage.inputs, stage.outputs)
-        return _compile(self._openvino, part, self.title, stage.inputs)
-
-    def _part(self, given: Sequence[str], taken: Sequence[str]) -> Any:
-        """Return the model of some values from others."""
         from openvino import opset8  # pyright: ignore[reportMissingImports]
 
         model = self._model.clone()
-        nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
-        ports = {_key(port): port for node in nodes.values() for port in node.outputs()}
-        parameters = []
-        for key in given:
+        ports = {_key(port): port for node in model.get_ordered_ops() for port in node.outputs()}
+        parameters = list[Any]()
+        for key in stage.inputs:
             port = ports[key]
             if port.get_node().get_type_name() == "Parameter":
                 parameters.append(port.get_node())
@@ -109,8 +91,9 @@ class OpenVinoModel(Runtime):
             for target in port.get_target_inputs():
                 target.replace_source_output(parameter.output(0))
             parameters.append(parameter)
-        results = [opset8.result(ports[key]) for key in taken]
-        return with_errors(self.title, self._openvino.Model)(results, parameters, "part")
+        results = [opset8.result(ports[key]) for key in stage.outputs]
+        part = with_errors(self.title, self._openvino.Model)(results, parameters, "part")
+        return _compile(self._openvino, part, self.title, stage.inputs)
 
 
 def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run:
@@ -325,7 +308,7 @@ def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     weights_path = path.with_suffix(".bin")
     weights = b""
     if os.path.lexists(weights_path):
-        weights = read_beside(weights_path, f"the weights of {path.name}", limits)
+        weights = read_file(weights_path, limits, f"the weights of {path.name}")
     memory = np.frombuffer(bytearray(weights or b"\0"), np.uint8)
     title = f"OpenVINO {openvino.__version__.partition('-')[0]}"
     model = with_errors(title, openvino.Core().read_model)(text, openvino.Tensor(memory, shared_memory=True))

@@ -13,11 +13,10 @@ import math
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -339,40 +338,32 @@ class FileLimits:
             )
 
 
-def read_file(path: Path, limits: FileLimits) -> bytes:
-    """Return the bytes of a regular file; raises ModelError where there is none, or it is over the limit."""
-    with _opened(path) as file:
-        return _read(file, path, limits)
+def read_file(path: Path, limits: FileLimits, what: str = "") -> bytes:
+    """Return the bytes of a regular file.
 
+    Args:
+        path, limits: the file, and how large it may be.
+        what: what lies in a file beside a model, which may be no link, nor have other hard links.
 
-def read_beside(path: Path, what: str, limits: FileLimits) -> bytes:
-    """Return the bytes of a file in a model's folder; raises ModelError for a link, also for a hard link."""
-    if path.is_symlink():
+    Raises:
+        ModelError: there is no such file, or it is over the limit.
+    """
+    if what and path.is_symlink():
         raise ModelError(f"{what} lie in {path.name!r}, which is a link, which may lead out of the folder")
-    with _opened(path, os.O_NOFOLLOW) as file:
-        if os.fstat(file.fileno()).st_nlink > 1:
-            raise ModelError(f"{what} lie in {path.name!r}, which has other hard links, perhaps outside of the folder")
-        return _read(file, path, limits)
-
-
-def _read(file: BinaryIO, path: Path, limits: FileLimits) -> bytes:
-    size = os.fstat(file.fileno()).st_size
-    limits.check(str(path), size, "max_file_bytes")
-    return file.read(size)
-
-
-@contextmanager
-def _opened(path: Path, flags: int = 0) -> Iterator[BinaryIO]:
-    """Open a regular file for as long as the body runs; raises ModelError where there is none."""
     try:
         # A pipe without a writer is not waited for.
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if what else 0)
+        number = os.open(path, flags)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}; check the path") from None
     except ValueError as error:  # a null byte in the name
         raise ModelError(f"{str(path)!r} cannot be read: {error}; check the path") from None
-    if not stat.S_ISREG(os.fstat(number).st_mode):
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise ModelError(f"{path} is not a file")
     with os.fdopen(number, "rb") as file:
-        yield file
+        if what and status.st_nlink > 1:
+            raise ModelError(f"{what} lie in {path.name!r}, which has other hard links, perhaps outside of the folder")
+        limits.check(str(path), status.st_size, "max_file_bytes")
+        return file.read(status.st_size)

@@ -98,7 +98,7 @@ PADDED_ROW = """start = Gather (all, i)
       zero_like = CastLike (zero, index)
       below = Less (index, zero_like)
       number = If (below) <then_branch = e () => (wrapped) { wrapped = Add (index, rows_in_table) },
-                           else_branch = f () => (same) { same = Identity (index) }>
+                           else_branch = e () => (same) { same = Identity (index) }>
       is_padding = Equal (number, padding)
       is_kept = Not (is_padding)
       q = If (is_kept) <then_branch = g () => (longer) { at = Reshape (v, flat) longer = Concat <axis = 0> (p, at) },

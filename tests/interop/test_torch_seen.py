@@ -70,24 +70,18 @@ OURS, THEIRS = calls(gnt, gnt), calls(torch, torch.nn.functional)
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
-def test_an_exported_program_has_only_operators_of_torch(model_and_index, is_strict):
+@pytest.mark.parametrize("is_module", [False, True])
+def test_an_exported_program_has_only_operators_of_torch(model_and_index, is_module, is_strict):
     model, index = model_and_index
-    rows = torch.export.Dim("rows", min=2)
-    exported = torch.export.export(model, (index,), dynamic_shapes=({0: rows},), strict=is_strict)
+    table, index = model.rows.weight.detach(), index[: len(model.rows.weight)]
+    call, tables = (model, ()) if is_module else (Functions(), (table,))
+    sizes = (*[None] * len(tables), {0: torch.export.Dim("rows", min=2)})
+    exported = torch.export.export(call, (*tables, index), dynamic_shapes=sizes, strict=is_strict)
     names = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
     assert names
     assert not [name for name in names if not name.startswith(("aten.", "<built-in function"))]
-    assert np.allclose(exported.module()(index[1:]).detach(), expected_of(model, index[1:]), atol=1e-5)
-
-
-@pytest.mark.parametrize("is_strict", [False, True])
-def test_so_has_one_of_functions(model_and_index, is_strict):
-    table, index = model_and_index[0].rows.weight.detach(), model_and_index[1]
-    index = index[: len(table)]
-    sizes = {"dynamic_shapes": (None, {0: torch.export.Dim("rows", min=2)})}
-    exported = torch.export.export(Functions(), (table, index), strict=is_strict, **sizes)
-    assert "gathernest" not in exported.graph_module.code
-    torch.testing.assert_close(exported.module()(table, index[1:]), Functions()(table, index[1:]))
+    wanted = torch.from_numpy(expected_of(model, index[1:])) if is_module else call(table, index[1:])
+    torch.testing.assert_close(exported.module()(*tables, index[1:]).detach(), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.thorough
@@ -221,12 +215,10 @@ def test_modules_on_the_device_meta_run_as_torchs():
 
 
 def test_fake_tensors_get_a_fake_result():
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
+    with torch._subclasses.fake_tensor.FakeTensorMode():
         for rows in (5, 100_000):
-            shape = gnt.embedding(torch.zeros(rows, 7, dtype=torch.int64), torch.empty(rows, 64)).shape
-            assert shape == (rows, 7, 64)
+            found = gnt.embedding(torch.zeros(rows, 7, dtype=torch.int64), torch.empty(rows, 64))
+            assert found.shape == (rows, 7, 64)
 
 
 def lookups(model, index, table):
