@@ -6,9 +6,12 @@ XML, pugixml, expands no entities and follows no references, so nothing else nee
 A part of a cut model is a copy of the model whose inputs are what earlier parts and gathers give.
 """
 
+import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,7 +101,8 @@ class OpenVinoModel(Runtime):
 
 def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run:
     """Return a function that runs a model on values of some names; each thread has a request of its own."""
-    compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
+    with _kept_signal_stack():
+        compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
 
     def run(inputs: Values) -> list[Any]:
         values = tuple([inputs[name] for name in names])  # a list would take 25 µs more
@@ -108,6 +112,30 @@ def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run
         return [*request.infer(values, share_inputs=True).values()]
 
     return with_errors(title, run)
+
+
+class _SignalStack(ctypes.Structure):
+    """The `stack_t` of Linux."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size_bytes", ctypes.c_size_t))
+
+
+@contextmanager
+def _kept_signal_stack() -> Iterator[None]:
+    """Leave a thread the stack of its signal handlers.
+
+    OpenVINO sets one of its own while it compiles a model, and frees it with the model, in any thread. Handlers of
+    Python run there, so that the next signal, such as that of a child's end, would kill the process.
+    """
+    stack, is_linux = _SignalStack(), sys.platform == "linux"
+    libc = ctypes.CDLL(None) if is_linux else None
+    if libc is None or libc.sigaltstack(None, ctypes.byref(stack)):
+        yield
+        return
+    try:
+        yield
+    finally:
+        libc.sigaltstack(ctypes.byref(stack), None)
 
 
 def _key(port: Any) -> str:

@@ -1,6 +1,8 @@
 """Models of OpenVINO: whole and cut at every gather and bag, with the bytes of OpenVINO; bad files and hostile ones."""
 
+import ctypes
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -137,6 +139,21 @@ def test_threads_share_a_model():
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(count_wrong, range(4))) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux is the layout of a signal stack known here")
+def test_a_loaded_model_leaves_the_thread_the_stack_of_its_signal_handlers():
+    """OpenVINO's own stack is freed with its model: the next signal would kill the process."""
+
+    def stack():
+        found = (ctypes.c_size_t * 3)()
+        ctypes.CDLL(None).sigaltstack(None, found)
+        return [found[0], found[1] & 0xFFFFFFFF, found[2]]
+
+    before = stack()
+    model = load(model_of(lambda a: op.relu(op.gather(op.constant(TABLE), a, axis(0))), IDS))
+    assert model(IDS)[model.outputs[0]].tobytes() == np.maximum(TABLE[IDS], 0).tobytes()
+    assert stack() == before
 
 
 @pytest.fixture
