@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 from onnx import helper
 
 from ...ir.element_types import is_movable
@@ -112,13 +113,11 @@ class SumOrder:
 
 def _reduction(reduce: str, dtype: np.dtype) -> onnx.ModelProto:
     """Return a model that reduces the rows of each bag: (bags, bag, columns) to (bags, columns)."""
-    kind = helper.np_dtype_to_tensor_dtype(dtype)
-    axes = helper.make_tensor("axes", onnx.TensorProto.INT64, [1], [1])
-    node = helper.make_node("ReduceSum" if reduce == "sum" else "ReduceMean", ["rows", "axes"], ["sums"], keepdims=0)
-    rows = helper.make_tensor_value_info("rows", kind, ["bags", "bag", "columns"])
-    sums = helper.make_tensor_value_info("sums", kind, ["bags", "columns"])
-    graph = helper.make_graph([node], "reduction", [rows], [sums], [axes])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    kind, operator = {4: "float", 8: "double"}[dtype.itemsize], "ReduceSum" if reduce == "sum" else "ReduceMean"
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 18]> reduction ({kind}[b, n, c] rows) => ({kind}[b, c] sums)'
+        f"<int64[1] axes = {{1}}> {{ sums = {operator} <keepdims = 0> (rows, axes) }}"
+    )
 
 
 # ---- gathers ----
