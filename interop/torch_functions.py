@@ -141,8 +141,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     error = None
     try:
         is_plain = dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched()
-        sizes, others = input.shape, indices.shape
-        if is_plain and sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :]):
+        if is_plain and _fit_off(input.shape, indices.shape, dim):
             is_taken = indices.dtype is torch.int64 or indices.is_contiguous()  # as in `gather`
             return _gather_from_end(input, dim, indices if is_taken else indices.to(torch.int64), None)
     except _ERRORS as failure:
@@ -187,6 +186,11 @@ def _gather_from_end(table: Any, dim: Any, picks: Any, out: Any) -> Any:
         if "out of bounds" not in str(error):
             raise
     return _gather(table, dim, torch.where(picks < 0, picks + table.shape[dim], picks), out=out)
+
+
+def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
+    """Return whether two shapes are equal off a dimension."""
+    return sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :])
 
 
 def index_add(
