@@ -294,20 +294,16 @@ def _dask(given: Any, name: str) -> Found:
                 "gathers of dask arrays do not work with dask's option 'array.query-planning', which is on; set it to "
                 "False before dask.array is imported"
             )
-        if any(math.isnan(size) for size in given.shape):
-            raise InvalidGatherError(
-                f"{name} has chunks of unknown size, its shape is {given.shape}; find their sizes with "
-                f"{name}.compute_chunk_sizes()"
-            )
-        if isinstance(given._meta, np.ma.MaskedArray):
-            raise InvalidGatherError(
-                f"{name} has masked chunks, and their masks would be lost; pass dask.array.ma.filled({name}, value)"
-            )
-        if not isinstance(given._meta, np.ndarray):
-            raise InvalidGatherError(
-                f"{name} has chunks of {type(given._meta).__name__}, and gathers need ndarrays; convert them with "
-                f"{name}.map_blocks(numpy.asarray)"
-            )
+        what, meta = "", given._meta
+        if any(map(math.isnan, given.shape)):
+            what = f"of unknown size, its shape is {given.shape}; find their sizes with {name}.compute_chunk_sizes()"
+        elif isinstance(meta, np.ma.MaskedArray):
+            what = f"with masks, and their masks would be lost; pass dask.array.ma.filled({name}, value)"
+        elif not isinstance(meta, np.ndarray):
+            way = f"{name}.map_blocks(numpy.asarray)"
+            what = f"of {type(meta).__name__}, and gathers need ndarrays; convert them with {way}"
+        if what:
+            raise InvalidGatherError(f"{name} has chunks {what}")
         return given, None
     if hasattr(given, "__dask_graph__"):
         raise _rejected(given, name, "which is no array yet", f"pass {name}.compute()")

@@ -508,13 +508,8 @@ def _reduce(
     lengths = np.full(indices.shape[:-1], indices.shape[-1]) if lengths is None else lengths
     items = math.prod(shape[1:]) * max(int(lengths.sum()) // max(lengths.size, 1), 1)
     cut = _cut(["auto", *lengths.shape[1:]], lengths.shape, dtype, items)[0]
-    own = (
-        source.chunks[0]
-        if data_shape and is_lazy(source)
-        else indices.chunks[0]
-        if is_even and is_lazy(indices)
-        else ()
-    )
+    cut_by: Any = source if data_shape and is_lazy(source) else indices if is_even else None
+    own = cut_by.chunks[0] if is_lazy(cut_by) else ()
     cut = own if own and max(own) <= max(cut) else cut
     of_bags, of_indices = tuple(range(lengths.ndim)), tuple(range(indices.ndim))
     edges = np.cumsum([0, *cut] if is_even else [0, *lengths])[... if is_even else np.cumsum([0, *cut])]

@@ -277,14 +277,11 @@ def _embedding_by_torch(input: Any, weight: Any, *rest: Any) -> Any:
     return functional.embedding(for_torch(input), weight, *rest)
 
 
-def _prepare_rows(
-    input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: Any, scale: Any, sparse: Any
-) -> Prepared:
+def _prepare_rows(input: Any, weight: Any, padding_idx: Any, norm: Any, norm_type: Any, scale: Any, _: Any) -> Prepared:
     padding = _padding_row(weight, padding_idx)
     if padding is None:
         return None
-    if max_norm is not None:
-        _limit_norms(weight, input, max_norm, norm_type)
+    _limit_norms(weight, input, norm, norm_type)
     return (weight, 0, input, padding, scale), (*input.shape, weight.shape[1])
 
 
@@ -373,8 +370,7 @@ def _prepare_bags(
         if not 0 <= end <= len(input):
             return None
         input, offsets, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
-    if max_norm is not None:
-        _limit_norms(weight, input, max_norm, norm_type)
+    _limit_norms(weight, input, max_norm, norm_type)
     bags = input.shape[0] if offsets is None else offsets.shape[0]
     return (weight, input, offsets, factors, mode, padding, scale), (bags, weight.shape[1])
 
@@ -497,13 +493,8 @@ def _explain(
     table = tensors.get("input", table) if function == "index_add" else table
     place = _place(0 if dim is None else dim, table)
     reason = str(error).partition("\n")[0]
-    is_outside = (
-        isinstance(error, (IndexError, BoundsError))
-        or "out of bounds" in reason
-        or "idx" in reason
-        or "valid range" in reason
-    )
-    if place is not None and is_outside:
+    is_outside = isinstance(error, (IndexError, BoundsError))
+    if place is not None and (is_outside or any(text in reason for text in ("out of bounds", "idx", "valid range"))):
         size = table.numel() if dim is None else table.shape[place]
         found = find_outside(index, index_name, place, size, -size if is_from_end else 0)
         if found is not None:
@@ -532,7 +523,8 @@ def _padding_row(weight: Any, padding_idx: int | None) -> int | None:
     return padding_idx % rows if padding_idx is not None and -rows <= padding_idx < rows else None
 
 
-def _limit_norms(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are looked up down to a norm, in place."""
-    with torch.no_grad():
-        torch.embedding_renorm_(weight, for_torch(index).contiguous(), max_norm, norm_type)
+def _limit_norms(weight: Any, index: Any, max_norm: float | None, norm_type: float) -> None:
+    """Scale the rows that are looked up down to a norm, in place; None leaves them."""
+    if max_norm is not None:
+        with torch.no_grad():
+            torch.embedding_renorm_(weight, for_torch(index).contiguous(), max_norm, norm_type)

@@ -236,7 +236,7 @@ def _bag_backward(
     rows: int,
     mode: Any = "sum",
     padding: int = -1,
-    scale: bool = False,
+    scale: Any = False,
 ) -> Any:
     picks, options = _bags(index, offsets, padding, factors)
     sums = gather_reduce_grad(array_of(grad), picks, (rows, grad.shape[-1]), reduce=mode, **options)
@@ -330,81 +330,37 @@ def _fake_bags(weight: Any, index: Any, offsets: Any, *_: Any) -> Any:
     return weight.new_empty((index.shape[0] if offsets is None else offsets.shape[0], weight.shape[1]))
 
 
-_ROWS = (
-    Row(
-        "index_select(Tensor input, SymInt dim, Tensor index, SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _select,
-        _fake_select,
-        _save_forward,
-        _derive_by("index_select_backward"),
-        min_elements=1 << 19,
-        min_grad_elements=1 << 20,
-    ),
-    Row(
-        "index_select_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, SymInt padding_idx=-1, "
+# fmt: off
+_ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_elements, torch_sums
+    Row("index_select(Tensor input, SymInt dim, Tensor index, SymInt padding_idx=-1, bool scale=False) -> Tensor",
+        _select, _fake_select, _save_forward, _derive_by("index_select_backward"), 1 << 19, 1 << 20),
+    Row("index_select_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, SymInt padding_idx=-1, "
         "bool scale=False) -> Tensor",
-        _select_backward,
-        _fake_table,
-        _save_backward,
-        _derive_select_backward,
-    ),
-    Row(
-        "gather(Tensor input, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
-        _gather,
-        lambda table, dim, index, *_: table.new_empty(index.shape),
-        _save_forward,
-        _derive_by("gather_backward"),
-        min_elements=1 << 16,
-        min_grad_elements=1 << 20,
-        torch_sums=_WIDE | {*NARROW, torch.complex64, torch.complex128},
-    ),
-    Row(
-        "gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
-        _gather_backward,
-        _fake_table,
-        _save_backward,
-        _derive_gather_backward,
-    ),
-    Row(
-        "index_add(Tensor input, SymInt dim, Tensor index, Tensor source, Scalar alpha=1) -> Tensor",
-        _index_add,
-        lambda table, *_: table.new_empty(table.shape),
-        _save_index_add,
-        _derive_index_add,
-        min_elements=1 << 19,
-        min_grad_elements=1 << 20,
-        torch_sums=_WIDE | {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64},
-    ),
-    Row(
-        "embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode='sum', "
+        _select_backward, _fake_table, _save_backward, _derive_select_backward),
+    Row("gather(Tensor input, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
+        _gather, lambda table, dim, index, *_: table.new_empty(index.shape),
+        _save_forward, _derive_by("gather_backward"), 1 << 16, 1 << 20,
+        _WIDE | {*NARROW, torch.complex64, torch.complex128}),
+    Row("gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
+        _gather_backward, _fake_table, _save_backward, _derive_gather_backward),
+    Row("index_add(Tensor input, SymInt dim, Tensor index, Tensor source, Scalar alpha=1) -> Tensor",
+        _index_add, lambda table, *_: table.new_empty(table.shape),
+        _save_index_add, _derive_index_add, 1 << 19, 1 << 20,
+        _WIDE | {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}),
+    Row("embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode='sum', "
         "SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _embedding_bag,
-        _fake_bags,
-        _save_bags,
-        _derive_bags,
-        min_elements=1 << 20,
-        min_grad_elements=1 << 19,
-    ),
-    Row(
-        "embedding_bag_backward(Tensor grad, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, SymInt rows, "
+        _embedding_bag, _fake_bags, _save_bags, _derive_bags, 1 << 20, 1 << 19),
+    Row("embedding_bag_backward(Tensor grad, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, SymInt rows, "
         "str mode='sum', SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _bag_backward,
-        lambda grad, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1])),
-    ),
-    Row(
-        "embedding_bag_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor? offsets, "
+        _bag_backward, lambda grad, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1]))),
+    Row("embedding_bag_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor? offsets, "
         "SymInt padding_idx=-1) -> Tensor",
-        _factors_backward,
-        lambda grad, weight, index, *_: grad.new_empty(index.shape),
-    ),
-    Row(
-        "embedding_bag_largest(Tensor weight, Tensor indices, Tensor? offsets, SymInt padding_idx=-1) -> Tensor",
-        _rows_of_largest,
-        lambda *arguments: _fake_bags(*arguments).to(torch.int64),
-        min_elements=1 << 16,
-        min_grad_elements=1 << 22,
-    ),
+        _factors_backward, lambda grad, weight, index, *_: grad.new_empty(index.shape)),
+    Row("embedding_bag_largest(Tensor weight, Tensor indices, Tensor? offsets, SymInt padding_idx=-1) -> Tensor",
+        _rows_of_largest, lambda *arguments: _fake_bags(*arguments).to(torch.int64),
+        min_elements=1 << 16, min_grad_elements=1 << 22),
 )
+# fmt: on
 
 
 def _register(row: Row) -> Any:

@@ -31,8 +31,7 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.runtime import RUNTIME
 from ...kernels.runtime.array_checks import reject_masked
-from .files import DEFAULT_MAX_BYTES, FileLimits
-from .runtime import ModelGather, Run, Runtime, Values
+from .runtime import DEFAULT_MAX_BYTES, FileLimits, ModelGather, Run, Runtime, Values
 
 # A cut model needs another run of the runtime: its cost, in nanoseconds.
 CUT_NS = 50_000

@@ -1,17 +1,24 @@
-"""The graph of an ONNX model: what makes and reads each value, and models of a part of its nodes."""
+"""The graph of an ONNX model: what makes and reads each value, patterns of nodes, and models of a part of its nodes."""
 
+import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from ...ir.errors import ModelError
+from ...kernels.reduction.operands import Reduction
 from .runtime import TensorSpec
 
 OWN_DOMAINS = ("", "ai.onnx")
+# What `OP` stands for in a pattern.
+REDUCTIONS: dict[str, Reduction] = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max"}
+# A constant with more elements is none of a pattern.
+MAX_CONSTANT_SIZE = 1 << 16
 
 
 class Graph:
@@ -53,7 +60,7 @@ class Graph:
         """Return the type of a tensor; None where it is not known."""
         if name in self.initializers:
             tensor = self.initializers[name]
-            return TensorSpec(tuple(tensor.dims), np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)))
+            return TensorSpec(tuple(tensor.dims), dtype_of(tensor.data_type))
         kind = self.types.get(name)
         return None if kind is None else spec_of_type(kind)
 
@@ -126,19 +133,127 @@ def constant_of(node: onnx.NodeProto) -> np.ndarray | None:
     return None
 
 
+def dtype_of(kind: int) -> np.dtype | None:
+    """Return an element type of ONNX as NumPy has it; None for one that this onnx does not know."""
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(kind))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def spec_of_type(kind: onnx.TypeProto) -> TensorSpec:
     """Return a type of ONNX as a `TensorSpec`."""
     if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.elem_type:
         return TensorSpec(None, None, (kind.WhichOneof("value") or "value").removesuffix("_type"))
-    tensor = kind.tensor_type
-    try:
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-    except (KeyError, TypeError, ValueError):
+    tensor, dtype = kind.tensor_type, dtype_of(kind.tensor_type.elem_type)
+    if dtype is None:
         return TensorSpec(None, None, f"element type {tensor.elem_type}")
     if not tensor.HasField("shape"):
         return TensorSpec(None, dtype)
     sizes = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim)
     return TensorSpec(tuple(sizes), dtype)
+
+
+class Pattern:
+    """A pattern of nodes, which is compared with what makes a value of a graph.
+
+    A pattern is an expression. `Add(x, [1], axis=2)` is that operator with these operands and attributes, where the
+    outputs of bodies, and attributes that are lists, are operands behind the inputs. A number, a list or '' stands for
+    itself, and `a | b` for either. A name stands for one value outside of all bodies, one in capitals for a constant,
+    and `OP` for a reduction. A Loop names the inputs of its body, and the number of the output that is meant:
+    `Loop('', c, x, y, z, inputs='n c x', output=1)`.
+
+    Attributes:
+        bound: the name of the value, or the list or number of the constant, that each name stands for.
+    """
+
+    def __init__(self, graph: Graph, **bound: Any):
+        self._graph, self.bound = graph, bound
+        # What makes each value of the bodies; None for their inputs, and for a name that two values have.
+        self._scope: dict[str, Any] = {}
+        self._entered: set[str] = set()
+
+    def match(self, pattern: str, name: str) -> bool:
+        """Return whether a value is made as a pattern says."""
+        return self._match(_parse_pattern(pattern), name)
+
+    def _match(self, pattern: ast.expr, value: Any) -> bool:
+        """Compare with the value of a name, or with an attribute that is a list."""
+        if isinstance(pattern, ast.BinOp):
+            before = dict(self.bound)
+            if self._match(pattern.left, value):
+                return True
+            self.bound = before
+            return self._match(pattern.right, value)
+        value = self._behind_copies(value) if isinstance(value, str) else value
+        if isinstance(pattern, ast.Call):
+            maker = self._maker(value) if isinstance(value, str) else None
+            return isinstance(maker, onnx.NodeProto) and self._match_node(pattern, maker, value)
+        if not isinstance(pattern, ast.Name):
+            return ast.literal_eval(pattern) in (value, self._constant(value))
+        if pattern.id.isupper():
+            value = self._constant(value)
+        elif pattern.id not in self.bound and isinstance(value, str) and value in self._scope:
+            return False
+        return value is not None and self.bound.setdefault(pattern.id, value) == value
+
+    def _match_node(self, pattern: ast.Call, node: onnx.NodeProto, value: str) -> bool:
+        kind: str = pattern.func.id  # type: ignore[attr-defined]
+        wanted = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in pattern.keywords}
+        inputs, output = wanted.pop("inputs", "").split(), wanted.pop("output", 0)
+        given = {one.name: one.i for one in node.attribute if one.type == onnx.AttributeProto.INT}
+        if not is_own(node, *(REDUCTIONS if kind == "OP" else [kind])) or value != node.output[output]:
+            return False
+        if wanted != {name: number for name, number in given.items() if number != (name == "keepdims")}:
+            return False
+        operands: list[Any] = [*node.input]
+        for attribute in sorted(node.attribute, key=lambda one: one.name, reverse=True):  # an else is behind its then
+            if attribute.HasField("g"):
+                self._enter(f"{value} {attribute.name}", attribute.g)
+                self.bound |= zip(inputs, (info.name for info in attribute.g.input), strict=False)
+                operands += (info.name for info in attribute.g.output)
+        operands += [[*one.ints] for one in node.attribute if one.ints]
+        args = pattern.args[:4] if kind == "Slice" and len(operands) == 4 else pattern.args  # steps of 1
+        if kind == "OP" and self.bound.setdefault(kind, node.op_type) != node.op_type:
+            return False
+        return len(args) == len(operands) and all(map(self._match, args, operands))
+
+    def _enter(self, key: str, body: onnx.GraphProto) -> None:
+        """Add the values of a body, once."""
+        if key in self._entered:
+            return
+        self._entered.add(key)
+        made = [(info.name, None) for info in body.input] + [(tensor.name, tensor) for tensor in body.initializer]
+        made += [(name, node) for node in body.node for name in node.output]
+        for name, maker in made:
+            self._scope[name] = None if name in self._scope else maker
+
+    def _maker(self, name: str) -> Any:
+        return self._scope[name] if name in self._scope else self._graph.makers.get(name)
+
+    def _behind_copies(self, name: str) -> str:
+        """Return the value that others are copies of; the integers of patterns fit the type of every copy."""
+        while isinstance(node := self._maker(name), onnx.NodeProto) and is_own(node, "Identity", "CastLike"):
+            if node.op_type == "CastLike" and not isinstance(self._constant(node.input[0]), int | list):
+                break
+            name = node.input[0]
+        return name
+
+    def _constant(self, name: Any) -> Any:
+        """Return the numbers of a small constant; None where the value is none."""
+        maker = self._scope.get(name) if isinstance(name, str) else None
+        if isinstance(maker, onnx.TensorProto):
+            array = numpy_helper.to_array(maker)
+        elif isinstance(name, str) and name not in self._scope:
+            array = self._graph.constant(name)
+        else:
+            array = constant_of(maker) if is_own(maker, "Constant") else None
+        return array.tolist() if array is not None and array.size <= MAX_CONSTANT_SIZE else None
+
+
+@functools.cache
+def _parse_pattern(pattern: str) -> ast.expr:
+    return ast.parse(pattern, mode="eval").body
 
 
 def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:

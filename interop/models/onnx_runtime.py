@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +21,32 @@ from onnx import external_data_helper, helper, numpy_helper
 
 from ...ir.errors import GathernestError, ModelError
 from ...kernels.host.runtime import RUNTIME
-from .files import FileLimits, read_file
-from .onnx_bags import SumOrder
-from .onnx_gathers import find_gathers
-from .onnx_graph import Graph, make_part, read_names, spec_of_type
-from .runtime import Item, ModelGather, Run, Runtime, Stage, Values, wrap_error
+from .onnx_gathers import SumOrder, find_gathers
+from .onnx_graph import Graph, dtype_of, make_part, read_names, spec_of_type
+from .runtime import FileLimits, Item, ModelGather, Run, Runtime, Stage, Values, read_file, with_errors
 
 # Tensors of at least this number of bytes leave the model and are shared between sessions.
 MIN_SHARED_BYTES = 1024
 SHARED_KINDS = "fiub"
 # Where a shared tensor lies in a model that is handed to ONNX Runtime: there is no such file, and none is opened.
 SHARED_LOCATION = "gathernest-shared"
+# The large tensors of a model by name.
+Arrays = Mapping[str, np.ndarray]
 
 
 class OnnxModel(Runtime):
     """A `Runtime` of an ONNX model."""
 
-    def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
+    def __init__(self, proto: onnx.ModelProto, arrays: Arrays):
         self._arrays = arrays
-        session = _open_session(proto, arrays)
-        self.title, self.run = session.title, session.run
+        self.title, self.run = _open_session(proto, arrays)
         stored = {tensor.name for tensor in proto.graph.initializer}
         self.inputs = {info.name: spec_of_type(info.type) for info in proto.graph.input if info.name not in stored}
         self.optional = frozenset(info.name for info in proto.graph.input if info.name in stored)
         self.outputs = self._results = tuple(info.name for info in proto.graph.output)
         self._input_names = {name: name for name in self.inputs}
         self._graph = graph = Graph(proto, arrays)
-        order = SumOrder(lambda model: _open_session(model, {}, is_part=True).run)
+        order = SumOrder(lambda model: _open_session(model, {}, is_part=True)[1])
         self.gathers: Sequence[ModelGather] = tuple(find_gathers(graph, order))
         for found in self.gathers:  # which are inputs of the parts that read them
             dtype = found.specs[found.operands[0]].dtype
@@ -68,152 +68,90 @@ class OnnxModel(Runtime):
 
     def _open_part(self, stage: Stage) -> Run:
         part = make_part(self._graph, stage.nodes, stage.inputs, stage.outputs)
-        session = _open_session(part, self._arrays, is_part=True)
-        return lambda values: session.run({name: values[name] for name in session.inputs})
-
-    def _open_shapes(self, names: Sequence[str]) -> Run:
-        graph, needed, nodes = self._graph, set(names), list[onnx.NodeProto]()
-        for node in reversed(graph.proto.graph.node):
-            if not needed.isdisjoint(node.output):
-                nodes.insert(0, node)
-                needed.update(read_names(node))
-        shapes = {name: f"{graph.make_prefix(name)}/shape" for name in names}
-        nodes += [helper.make_node("Shape", [name], [shape]) for name, shape in shapes.items()]
-        inputs = [name for name in self.inputs if name in needed]
-        session = _open_session(make_part(graph, nodes, inputs, [*shapes.values()]), self._arrays, is_quick=True)
-        return lambda values: session.run({name: values[name] for name in inputs})
+        _, run = _open_session(part, self._arrays, is_part=True)
+        return lambda values: run({name: values[name] for name in stage.inputs})
 
 
 # ---- sessions ----
 
 
-class _Session:
-    """A model that a runtime has loaded: `run` takes a value for each of `inputs`, and gives the outputs in order."""
+def _open_session(proto: onnx.ModelProto, arrays: Arrays, *, is_part: bool = False) -> tuple[str, Run]:
+    """Return the name of the runtime that has loaded a model, and a function that runs it there.
 
-    title: str
-    inputs: tuple[str, ...]
-    run: Run
+    Sessions read the arrays where they lie, so the caller holds them.
+    """
+    try:
+        runtime = RUNTIME.make(lambda: importlib.import_module("onnxruntime"), kind="onnxruntime")
+    except ImportError:
+        title, open_model = f"onnx.reference {onnx.__version__}", _open_reference
+    else:
+        title, open_model = f"ONNX Runtime {runtime.__version__}", partial(_open_onnxruntime, runtime, is_part)
+    return title, with_errors(title, with_errors(title, open_model)(proto, arrays))
 
 
-class _OnnxRuntimeSession(_Session):
-    """A model in ONNX Runtime on the CPU.
+def _open_onnxruntime(runtime: Any, is_part: bool, proto: onnx.ModelProto, arrays: Arrays) -> Run:
+    """Load a model in ONNX Runtime on the CPU.
 
     Threads of a session wait in a loop for more work after a run. Those of a part do not: they would hold the cores
     that the gathers after it need, which made a recommender 1.2 to 1.4 times as slow.
     """
-
-    def __init__(
-        self, runtime: Any, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], is_part: bool, is_quick: bool
-    ):
-        self.title = f"ONNX Runtime {runtime.__version__}"
-        options = runtime.SessionOptions()
-        options.log_severity_level = 4  # errors are raised
-        if is_part:
-            options.add_session_config_entry("session.force_spinning_stop", "1")
-        if is_quick:
-            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        shared = [tensor.name for tensor in proto.graph.initializer if tensor.name in arrays]
-        self._kept = [arrays[name] for name in shared]
-        try:
-            values = [runtime.OrtValue.ortvalue_from_numpy(array) for array in self._kept]
-            options.add_external_initializers(shared, values)
-            for name, value in zip(shared, values, strict=True):
-                options.add_initializer(name, value)  # as memory of the session, not as a copy of it
-            self._session = runtime.InferenceSession(_serialized(proto), options, providers=["CPUExecutionProvider"])
-        except GathernestError:
-            raise
-        except Exception as error:  # ONNX Runtime has errors of its own
-            raise wrap_error(self.title, error) from None
-        stored = {tensor.name for tensor in proto.graph.initializer}
-        self.inputs = tuple(info.name for info in proto.graph.input if info.name not in stored)
-        # The session in C++ takes what `InferenceSession.run` does, which costs 1 µs more.
-        self._run = getattr(self._session, "_sess", self._session).run
-        self._exotic = {
-            info.name: info.type.tensor_type.elem_type
-            for info in (*proto.graph.input, *proto.graph.output)
-            if info.type.tensor_type.elem_type and _is_exotic(info.type.tensor_type.elem_type)
-        }
-        self._runtime, self._outputs = runtime, [info.name for info in proto.graph.output]
-        self.run = self._run_exotic if self._exotic else self._run_plain
-
-    def _run_plain(self, inputs: Values) -> list[Any]:
-        try:
-            return self._run(self._outputs, inputs, None)
-        except Exception as error:
-            raise wrap_error(self.title, error) from None
-
-    def _run_exotic(self, inputs: Values) -> list[Any]:
-        """Run a model with inputs or outputs of element types that NumPy does not have, such as bfloat16."""
-        make = self._runtime.OrtValue
-        try:
-            given = {
-                name: make.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array), self._exotic[name])
-                if name in self._exotic
-                else make.ortvalue_from_numpy(np.ascontiguousarray(array))
-                for name, array in inputs.items()
-            }
-            found = self._session.run_with_ort_values(None, given)
-            return [self._array_of(name, value) for name, value in zip(self._outputs, found, strict=True)]
-        except Exception as error:
-            raise wrap_error(self.title, error) from None
-
-    def _array_of(self, name: str, value: Any) -> np.ndarray:
-        if name not in self._exotic:
-            return value.numpy()
-        dtype, shape = np.dtype(helper.tensor_dtype_to_np_dtype(self._exotic[name])), tuple(value.shape())
-        data = ctypes.string_at(value.data_ptr(), math.prod(shape) * dtype.itemsize)
-        return np.frombuffer(data, dtype).reshape(shape).copy()
-
-
-class _ReferenceSession(_Session):
-    """A model in the evaluator that the onnx package has."""
-
-    def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
-        from onnx.reference import ReferenceEvaluator
-
-        self.title = f"onnx.reference {onnx.__version__}"
-        whole = onnx.ModelProto()
-        whole.CopyFrom(proto)
-        for tensor in whole.graph.initializer:
-            if tensor.name in arrays:
-                tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
-        try:
-            self._session = ReferenceEvaluator(whole)
-        except Exception as error:
-            raise wrap_error(self.title, error) from None
-        stored = {tensor.name for tensor in proto.graph.initializer}
-        self.inputs = tuple(info.name for info in proto.graph.input if info.name not in stored)
-        self.run = self._run
-
-    def _run(self, inputs: Values) -> list[Any]:
-        try:
-            found = self._session.run(None, dict(inputs))
-            return list(found)
-        except Exception as error:
-            raise wrap_error(self.title, error) from None
-
-
-def _open_session(
-    proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], *, is_part: bool = False, is_quick: bool = False
-) -> _Session:
-    try:
-        runtime = RUNTIME.make(lambda: importlib.import_module("onnxruntime"), kind="onnxruntime")
-    except ImportError:
-        return _ReferenceSession(proto, arrays)
-    return _OnnxRuntimeSession(runtime, proto, arrays, is_part, is_quick)
-
-
-def _serialized(proto: onnx.ModelProto) -> bytes:
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # errors are raised
+    if is_part:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+    shared = [tensor.name for tensor in proto.graph.initializer if tensor.name in arrays]
+    values = [runtime.OrtValue.ortvalue_from_numpy(arrays[name]) for name in shared]
+    options.add_external_initializers(shared, values)
+    for name, value in zip(shared, values, strict=True):
+        options.add_initializer(name, value)  # as memory of the session, not as a copy of it
     if proto.ByteSize() >= 2**31:
         raise ModelError(f"the model has {proto.ByteSize()} bytes without its large tensors, and ONNX takes 2**31 - 1")
-    return proto.SerializeToString()
+    session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    types = {info.name: info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
+    dtypes = {
+        name: dtype for name, kind in types.items() if (dtype := dtype_of(kind)) is not None and dtype.kind == "V"
+    }
+    # The session in C++ takes what `InferenceSession.run` does, which costs 1 µs more.
+    outputs, run = [info.name for info in proto.graph.output], getattr(session, "_sess", session).run
+    if not dtypes:
+        return lambda inputs: run(outputs, inputs, None)
+
+    def run_exotic(inputs: Values) -> list[Any]:
+        """Run a model with inputs or outputs of element types that NumPy does not have, such as bfloat16."""
+        make, given = runtime.OrtValue, {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        found = session.run_with_ort_values(
+            None,
+            {
+                name: make.ortvalue_from_numpy_with_onnx_type(array, types[name])
+                if name in dtypes
+                else make.ortvalue_from_numpy(array)
+                for name, array in given.items()
+            },
+        )
+        results = list[Any]()
+        for name, value in zip(outputs, found, strict=True):
+            if name not in dtypes:
+                results.append(value.numpy())
+                continue
+            shape = tuple(value.shape())
+            data = ctypes.string_at(value.data_ptr(), math.prod(shape) * dtypes[name].itemsize)
+            results.append(np.frombuffer(data, dtypes[name]).reshape(shape).copy())
+        return results
+
+    return run_exotic
 
 
-def _is_exotic(elem_type: int) -> bool:
-    try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)).kind == "V"
-    except (KeyError, TypeError, ValueError):
-        return False
+def _open_reference(proto: onnx.ModelProto, arrays: Arrays) -> Run:
+    """Load a model in the evaluator that the onnx package has."""
+    from onnx.reference import ReferenceEvaluator
+
+    whole = onnx.ModelProto()
+    whole.CopyFrom(proto)
+    for tensor in whole.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
+    evaluator = ReferenceEvaluator(whole)
+    return lambda inputs: list(evaluator.run(None, dict(inputs)))
 
 
 # ---- reading ----
@@ -262,7 +200,9 @@ def _take_tensors(
     initializers = len(graph.initializer)
     for number, tensor in enumerate(itertools.chain(graph.initializer, others)):
         what = f"tensor {tensor.name!r}"
-        dtype = _dtype_of(tensor.data_type, what)
+        dtype = dtype_of(tensor.data_type)
+        if dtype is None:
+            raise ModelError(f"{what} has element type {tensor.data_type}, which this onnx does not know")
         size = limits.check_tensor(what, list(tensor.dims), dtype)
         total += size
         limits.check("all tensors of the model together", total, "max_total_bytes")
@@ -321,10 +261,3 @@ def _load_beside(
         raise
     except Exception as error:  # the checker of onnx has errors of its own
         raise ModelError(f"{where}, which is not read: {error}") from None
-
-
-def _dtype_of(data_type: int, what: str) -> np.dtype:
-    try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(data_type))
-    except (KeyError, ValueError, TypeError):
-        raise ModelError(f"{what} has element type {data_type}, which this onnx does not know") from None

@@ -6,9 +6,12 @@ XML, pugixml, expands no entities and follows no references, so nothing else nee
 A part of a cut model is a copy of the model whose inputs are what earlier parts and gathers give.
 """
 
+import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +25,7 @@ from ...ir.semantics import Bounds
 from ...kernels.host.dependencies import require
 from ...kernels.reduction.gather_reduce import gather_reduce
 from ...kernels.runtime.dispatch import run_gather
-from .files import FileLimits, read_beside, read_file
-from .runtime import Item, ModelGather, Run, Runtime, Stage, TensorSpec, Values, wrap_error
+from .runtime import FileLimits, Item, ModelGather, Run, Runtime, Stage, TensorSpec, Values, read_file, with_errors
 
 # The names of element types that NumPy has, as OpenVINO spells them.
 ELEMENT_TYPES = {
@@ -45,7 +47,7 @@ class OpenVinoModel(Runtime):
         self.inputs = {_name_of(port): _spec_of(port) for port in model.inputs}
         self._parameters = [_name_of(port) for port in model.inputs]
         self._input_names = {_key(port): name for port, name in zip(model.inputs, self._parameters, strict=True)}
-        self.run: Run = partial(_run_named, _Session(openvino, model, self.title), self._parameters)
+        self.run: Run = _compile(openvino, model, self.title, self._parameters)
         self.optional: frozenset[str] = frozenset()
         self.outputs = tuple(_name_of(port) for port in model.outputs)
         self._sources = [port.get_node().input_value(0) for port in model.outputs]
@@ -78,22 +80,12 @@ class OpenVinoModel(Runtime):
             yield found.operands if found else [_key(port) for port in values], made, found or node
 
     def _open_part(self, stage: Stage) -> Run:
-        session = _Session(self._openvino, self._part(stage.inputs, stage.outputs), self.title)
-        return partial(_run_named, session, stage.inputs)
-
-    def _open_shapes(self, names: Sequence[str]) -> Run:
-        session = _Session(self._openvino, self._part([], names, as_shapes=True), self.title)
-        return partial(_run_named, session, self._parameters)
-
-    def _part(self, given: Sequence[str], taken: Sequence[str], *, as_shapes: bool = False) -> Any:
-        """Return the model of some values, or of their shapes, from others; from all inputs where none are given."""
         from openvino import opset8  # pyright: ignore[reportMissingImports]
 
         model = self._model.clone()
-        nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
-        ports = {_key(port): port for node in nodes.values() for port in node.outputs()}
-        parameters = [] if given or not as_shapes else list(model.get_parameters())
-        for key in given:
+        ports = {_key(port): port for node in model.get_ordered_ops() for port in node.outputs()}
+        parameters = list[Any]()
+        for key in stage.inputs:
             port = ports[key]
             if port.get_node().get_type_name() == "Parameter":
                 parameters.append(port.get_node())
@@ -102,39 +94,48 @@ class OpenVinoModel(Runtime):
             for target in port.get_target_inputs():
                 target.replace_source_output(parameter.output(0))
             parameters.append(parameter)
-        results = [opset8.shape_of(ports[key]) if as_shapes else ports[key] for key in taken]
-        try:
-            return self._openvino.Model([opset8.result(value) for value in results], parameters, "part")
-        except RuntimeError as error:
-            raise wrap_error(self.title, error) from None
+        results = [opset8.result(ports[key]) for key in stage.outputs]
+        part = with_errors(self.title, self._openvino.Model)(results, parameters, "part")
+        return _compile(self._openvino, part, self.title, stage.inputs)
 
 
-class _Session:
-    """A compiled model: `run` takes a value for each input, and gives the outputs in order. Each thread has a request.
+def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run:
+    """Return a function that runs a model on values of some names; each thread has a request of its own."""
+    with _kept_signal_stack():
+        compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
 
-    A request may be used by one thread at a time only.
+    def run(inputs: Values) -> list[Any]:
+        values = tuple([inputs[name] for name in names])  # a list would take 25 µs more
+        request = getattr(local, "request", None)
+        if request is None:
+            request = local.request = compiled.create_infer_request()
+        return [*request.infer(values, share_inputs=True).values()]
+
+    return with_errors(title, run)
+
+
+class _SignalStack(ctypes.Structure):
+    """The `stack_t` of Linux."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size_bytes", ctypes.c_size_t))
+
+
+@contextmanager
+def _kept_signal_stack() -> Iterator[None]:
+    """Leave a thread the stack of its signal handlers.
+
+    OpenVINO sets one of its own while it compiles a model, and frees it with the model, in any thread. Handlers of
+    Python run there, so that the next signal, such as that of a child's end, would kill the process.
     """
-
-    def __init__(self, openvino: Any, model: Any, title: str):
-        self._title, self._local = title, threading.local()
-        try:
-            self._compiled = openvino.Core().compile_model(model, "CPU")
-        except RuntimeError as error:
-            raise wrap_error(title, error) from None
-
-    def run(self, values: tuple[Any, ...]) -> list[Any]:
-        """Run the model; raises ModelError with the runtime's message. A list of values would take 25 µs more."""
-        request = getattr(self._local, "request", None)
-        try:
-            if request is None:
-                request = self._local.request = self._compiled.create_infer_request()
-            return [*request.infer(values, share_inputs=True).values()]
-        except Exception as error:
-            raise wrap_error(self._title, error) from None
-
-
-def _run_named(session: _Session, names: Sequence[str], inputs: Values) -> list[Any]:
-    return session.run(tuple([inputs[name] for name in names]))
+    stack, is_linux = _SignalStack(), sys.platform == "linux"
+    libc = ctypes.CDLL(None) if is_linux else None
+    if libc is None or libc.sigaltstack(None, ctypes.byref(stack)):
+        yield
+        return
+    try:
+        yield
+    finally:
+        libc.sigaltstack(ctypes.byref(stack), None)
 
 
 def _key(port: Any) -> str:
@@ -335,12 +336,10 @@ def open_openvino(source: Any, limits: FileLimits) -> tuple[OpenVinoModel, str]:
     weights_path = path.with_suffix(".bin")
     weights = b""
     if os.path.lexists(weights_path):
-        weights = read_beside(weights_path, f"the weights of {path.name}", limits)
+        weights = read_file(weights_path, limits, f"the weights of {path.name}")
     memory = np.frombuffer(bytearray(weights or b"\0"), np.uint8)
-    try:
-        model = openvino.Core().read_model(text, openvino.Tensor(memory, shared_memory=True))
-    except RuntimeError as error:
-        raise wrap_error(f"OpenVINO {openvino.__version__.partition('-')[0]}", error) from None
+    title = f"OpenVINO {openvino.__version__.partition('-')[0]}"
+    model = with_errors(title, openvino.Core().read_model)(text, openvino.Tensor(memory, shared_memory=True))
     total = 0
     for node in model.get_ops():
         if node.get_type_name() == "Constant" and (dtype := _spec_of(node.output(0)).dtype) is not None:

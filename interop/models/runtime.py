@@ -10,9 +10,12 @@ one stage for all other nodes.
 """
 
 import math
+import os
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,8 @@ Values = Mapping[str, Any]
 Run = Callable[[Values], list[Any]]
 # Leave the model whole after this number of calls that the kernels here rejected, since each of them runs twice.
 MAX_MISSES = 8
+# Read files and tensors of at most this number of bytes, unless `load` is told another one.
+DEFAULT_MAX_BYTES = 2**31
 # A runtime's time in nanoseconds: for each index; for each byte of a result; for each byte of rows that it stores and
 # adds; for each element of a table that it computes whole; for each iteration of a Loop.
 INDEX_NS, BYTE_NS, ROW_BYTE_NS, TABLE_ELEMENT_NS, ITERATION_NS = 2.0, 0.1, 0.25, 0.3, 10_000.0
@@ -189,7 +194,7 @@ class Runtime(ABC):
     gathers: Sequence[ModelGather]
     _input_names: Mapping[str, str]
     _results: Sequence[str]
-    _shapes_of: Run | None = None
+    _measured: tuple[Sequence[str], Run] | None = None
 
     @abstractmethod
     def _items(self, chosen: Sequence[ModelGather]) -> Iterable[Item]:
@@ -198,10 +203,6 @@ class Runtime(ABC):
     @abstractmethod
     def _open_part(self, stage: Stage) -> Run:
         """Return a function that runs the nodes of a stage, and gives its outputs."""
-
-    @abstractmethod
-    def _open_shapes(self, names: Sequence[str]) -> Run:
-        """Return a function of the model's inputs that gives the shapes of some values."""
 
     def measure(self, inputs: Values) -> Mapping[str, Shape]:
         """Return the shapes of all operands of the gathers, for these inputs."""
@@ -212,10 +213,12 @@ class Runtime(ABC):
         missing = [name for name in wanted if name not in shapes]
         if not missing:
             return shapes
-        if self._shapes_of is None:
-            self._shapes_of = self._open_shapes(missing)
-        found = self._shapes_of(inputs)
-        return shapes | {name: tuple(map(int, shape)) for name, shape in zip(missing, found, strict=True)}
+        if self._measured is None:
+            (stage,) = cut_in_stages(list(self._items(())), missing)
+            self._measured = stage.outputs, self._open_part(stage)
+        names, run = self._measured
+        found = run({key: inputs[name] for key, name in self._input_names.items()})
+        return shapes | dict(zip(names, map(np.shape, found), strict=True))
 
     def cut(self, chosen: Sequence[ModelGather]) -> Run:
         """Return a function that runs the model with the chosen gathers computed here; it gives what `run` gives."""
@@ -280,7 +283,87 @@ def cut_in_stages(items: Sequence[Item], results: Sequence[str]) -> list[Stage]:
     return stages
 
 
-def wrap_error(title: str, error: Exception) -> ModelError:
-    """Return the ModelError for an error of a runtime."""
-    reason = str(error).strip() or type(error).__name__
-    return ModelError(f"{title} does not run the model: {reason}")
+def with_errors(title: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a runtime, whose errors become ModelErrors with the runtime's own message."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except GathernestError:
+            raise
+        except Exception as error:  # of whatever class the runtime has
+            reason = str(error).strip() or type(error).__name__
+            raise ModelError(f"{title} does not run the model: {reason}") from None
+
+    return call
+
+
+# ---- files of models: only regular ones are read, up to a limit ----
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """The limits of a model's memory, in bytes.
+
+    Attributes:
+        max_file_bytes: of each file that is read.
+        max_tensor_bytes: of each tensor.
+        max_total_bytes: of all tensors together.
+    """
+
+    max_file_bytes: int = DEFAULT_MAX_BYTES
+    max_tensor_bytes: int = DEFAULT_MAX_BYTES
+    max_total_bytes: int = DEFAULT_MAX_BYTES
+
+    def __post_init__(self) -> None:
+        for name in ("max_file_bytes", "max_tensor_bytes", "max_total_bytes"):
+            limit = getattr(self, name)
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+                raise ModelError(f"{name}={limit!r} is no number of bytes; pass an integer from 0, such as 2**31")
+
+    def check_tensor(self, what: str, shape: Sequence[int], dtype: np.dtype) -> int:
+        """Return the bytes of a tensor; raises ModelError where sizes are no sizes, or over the limit."""
+        if any(size < 0 or size >= 2**63 for size in shape):
+            raise ModelError(f"{what} has shape {list(shape)}, and sizes are from 0 to 2**63 - 1")
+        total = math.prod(filter(None, shape)) * max(dtype.itemsize, 1)
+        self.check(f"{what} of shape {tuple(shape)} and {dtype}", total, "max_tensor_bytes")
+        return total
+
+    def check(self, what: str, size: int, limit: str) -> None:
+        """Check a number of bytes by the limit of that name; raises ModelError."""
+        if size > getattr(self, limit):
+            raise ModelError(
+                f"{what} has {size} bytes, over the limit {limit}={getattr(self, limit)}; raise it if the model is to "
+                "be trusted"
+            )
+
+
+def read_file(path: Path, limits: FileLimits, what: str = "") -> bytes:
+    """Return the bytes of a regular file.
+
+    Args:
+        path, limits: the file, and how large it may be.
+        what: what lies in a file beside a model, which may be no link, nor have other hard links.
+
+    Raises:
+        ModelError: there is no such file, or it is over the limit.
+    """
+    if what and path.is_symlink():
+        raise ModelError(f"{what} lie in {path.name!r}, which is a link, which may lead out of the folder")
+    try:
+        # A pipe without a writer is not waited for.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if what else 0)
+        number = os.open(path, flags)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}; check the path") from None
+    except ValueError as error:  # a null byte in the name
+        raise ModelError(f"{str(path)!r} cannot be read: {error}; check the path") from None
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(number)
+        raise ModelError(f"{path} is not a file")
+    with os.fdopen(number, "rb") as file:
+        if what and status.st_nlink > 1:
+            raise ModelError(f"{what} lie in {path.name!r}, which has other hard links, perhaps outside of the folder")
+        limits.check(str(path), status.st_size, "max_file_bytes")
+        return file.read(status.st_size)

@@ -3,6 +3,7 @@
 import array
 import ctypes
 import decimal
+import inspect
 
 import numpy as np
 import pytest
@@ -117,43 +118,6 @@ def test_arrays_of_the_standard_library_work():
     assert gn.gather((ctypes.c_int * 3)(5, 6, 7), range(2)).tolist() == [5, 6]
 
 
-@pytest.mark.parametrize(
-    ("out", "message"),
-    [
-        (Converted(), "out must be an ndarray, got Converted; an array that shares its memory by DLPack, "),
-        ([0.0, 0.0], "out must be an ndarray, got list"),
-        (b"0123456789abcdef", "out is a bytes whose memory cannot be shared"),
-        (Dlpack(np.zeros(2), 2), r"out is a .*Dlpack, in the memory of a CUDA device; copy it to the CPU"),
-        (memoryview(b"0123456789abcdef").cast("d"), "out must be writeable, got a read-only array; pass a copy"),
-        (Dlpack(np.zeros(3)), r"out must have shape \(2,\), got \(3,\)"),
-    ],
-    ids=["__array__", "list", "bytes", "cuda", "read-only", "shape"],
-)
-def test_out_that_cannot_be_written_in_place_is_rejected(out, message):
-    with pytest.raises(gn.InvalidGatherError, match=message):
-        gn.gather(np.arange(3.0), [1, 2], out=out)
-
-
-@pytest.mark.parametrize(("number", "device"), [(2, "CUDA"), (10, "ROCm"), (8, "Metal")])
-def test_an_array_on_another_device_is_rejected_by_the_device(number, device):
-    with pytest.raises(gn.InvalidGatherError, match=f"in the memory of a {device} device; copy it to the CPU first"):
-        gn.gather(Dlpack(np.arange(3.0), number), [0])
-
-
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        ((row for row in [1, 2]), "generator"),
-        (map(int, "12"), "map"),
-        ({1, 2}, "set"),
-        ({1: 2}.values(), "dict_values"),
-    ],
-)
-def test_what_is_no_sequence_is_rejected_by_its_type(data, kind):
-    with pytest.raises(gn.InvalidGatherError, match=f"data is a {kind}, which is no sequence; pass list.data., or"):
-        gn.gather(data, [0])
-
-
 @pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError])
 def test_an_array_that_fails_to_convert_says_why(kind):
     class Broken:
@@ -189,7 +153,7 @@ def test_sizes_beyond_all_addresses_are_rejected():
             call()
 
 
-def test_pandas_values_are_gathered_without_a_copy_and_nulls_rejected():
+def test_pandas_values_are_gathered_without_a_copy():
     pandas = library("pandas")
     series = pandas.Series(VALUES, index=list("abcd"), name="values")
     assert np.shares_memory(data_array(series), series.array.to_numpy())
@@ -197,62 +161,22 @@ def test_pandas_values_are_gathered_without_a_copy_and_nulls_rejected():
     assert type(found) is np.ndarray and found.tolist() == [3, 1]
     assert gn.gather(pandas.DataFrame({"a": [1, 2], "b": [3, 4]}), [1]).tolist() == [[2, 4]]
     assert gn.gather(series.astype("Int64"), [2]).dtype == np.int64
-    with rejected("data is a pandas.Series, with nulls, which an array of values cannot have; pass data.fillna"):
-        gn.gather(pandas.Series([1, None], dtype="Int64"), [0])
-    with rejected(r"indices is a pandas.Series, with nulls"):
-        gn.gather(VALUES, pandas.Series([1, None], dtype="Int64"))
-    with rejected(r"data is a pandas.DataFrame, whose columns differ in dtype \(int64, float64\); pass one column, or"):
-        gn.gather(pandas.DataFrame({"a": [1], "b": [1.5]}), [0])
-    with rejected("out cannot be a pandas.Series: its values are read-only; leave out away, and assign the result"):
-        gn.gather(VALUES, [0, 1], out=pandas.Series([0.0, 0.0]))
 
 
-def test_polars_values_are_gathered_and_nulls_rejected():
+def test_polars_values_are_gathered():
     polars = library("polars")
     assert gn.gather(polars.Series(VALUES), polars.Series([3, 1])).tolist() == [3, 1]
     assert gn.gather(polars.DataFrame({"a": [1, 2], "b": [3, 4]}), [1]).tolist() == [[2, 4]]
-    with rejected(r"data is a polars.Series, with nulls, .*; pass data.fill_null\(value\), or data.drop_nulls\(\)"):
-        gn.gather(polars.Series([1, None]), [0])
-    with rejected(r"data is a polars.DataFrame, whose columns differ in dtype \(Int64, Float64\)"):
-        gn.gather(polars.DataFrame({"a": [1], "b": [1.5]}), [0])
-    with rejected(r"data is a polars.LazyFrame, which has no values yet; pass data.collect\(\)"):
-        gn.gather(polars.DataFrame({"a": [1]}).lazy(), [0])
+    assert gn.gather(polars.Series([[1, 2], [3, 4]], dtype=polars.Array(polars.Int64, 2)), [1]).tolist() == [[3, 4]]
 
 
-def test_what_has_no_values_yet_is_rejected():
-    polars, frames, pandas = library("polars"), library("dask.dataframe"), library("pandas")
-    with rejected("data is a polars.Expr, which has no values; pass a column or a frame"):
-        gn.gather(polars.col("a"), [0])
-    with rejected(r"data is a dask.DataFrame, which is no array yet; pass data.to_dask_array\(lengths=True\), whose"):
-        gn.gather(frames.from_pandas(pandas.DataFrame({"a": [1]}), npartitions=1), [0])
-
-
-def test_what_dask_computes_later_is_rejected():
-    dask, array, bag = library("dask"), library("dask.array"), library("dask.bag")
-    with rejected(
-        r"data is a dask.DelayedLeaf, which is no array yet; pass dask.array.from_delayed\(data, shape, dtype\)"
-    ):
-        gn.gather(dask.delayed(VALUES), [0])
-    with rejected(r"data is a dask.Bag, which is no array yet; pass data.compute\(\)$"):
-        gn.gather(bag.from_sequence([1, 2]), [0])
-    with rejected(
-        "out cannot be a dask.Array: it has no memory; leave out away, which gives a dask array, or pass a z"
-    ):
-        gn.gather(VALUES, [0], out=array.zeros(1))
-
-
-def test_pyarrow_values_are_gathered_without_a_copy_and_nulls_rejected():
+def test_pyarrow_values_are_gathered_without_a_copy():
     pyarrow = library("pyarrow")
     array = pyarrow.array(VALUES)
     assert data_array(array).ctypes.data == array.buffers()[1].address
     assert data_array(pyarrow.chunked_array([array])).ctypes.data == array.buffers()[1].address
     assert gn.gather(array, pyarrow.array([3, 1])).tolist() == [3, 1]
     assert gn.gather(pyarrow.chunked_array([[1, 2], [3]]), [2, 0]).tolist() == [3, 1]
-    with rejected(r"data is a pyarrow.Int64Array, with nulls, .*; pass data.fill_null\(value\), or data.drop_null\(\)"):
-        gn.gather(pyarrow.array([1, None]), [0])
-    for kind, given in (("RecordBatch", pyarrow.record_batch({"a": [1]})), ("Table", pyarrow.table({"a": [1]}))):
-        with rejected(rf"data is a pyarrow.{kind}, whose columns .*; pass one column, such as data.column\(0\)"):
-            gn.gather(given, [0])
 
 
 def test_vector_columns_of_arrow_are_matrices():
@@ -269,25 +193,6 @@ def test_vector_columns_of_arrow_are_matrices():
     assert gn.gather(cube, [1]).tolist() == wanted.reshape(2, 3, 2)[1:].tolist()
     assert gn.gather(pyarrow.FixedShapeTensorArray.from_numpy_ndarray(wanted), [5]).tolist() == wanted[5:].tolist()
     assert data_array(pyarrow.chunked_array([], column.type)).shape == (0, 2)
-    for nulls in ([[1, 2], None], [[1, None], [3, 4]]):
-        given = pyarrow.array(nulls, pyarrow.list_(pyarrow.float32(), 2))
-        with rejected("with nulls, which an array of values cannot have; pass data.fill_null"):
-            gn.gather(given, [0])
-
-
-def test_what_numpy_has_no_dtype_for_is_rejected_with_the_line_that_works():
-    polars = library("polars")
-    wide = polars.Series([1, 2], dtype=polars.Int128)
-    with rejected(r"^data is a polars.Series, of Int128, which NumPy has not; pass data.cast\(polars.Int64\)$"):
-        gn.gather(wide, [0])
-    with rejected("^indices is a polars.Series, of Int128"):
-        gn.gather([1, 2], wide)
-    with rejected("^data is a polars.DataFrame, of UInt128"):
-        gn.gather(polars.DataFrame({"a": wide.cast(polars.UInt128)}), [0])
-    assert gn.gather(polars.Series([[1, 2], [3, 4]], dtype=polars.Array(polars.Int64, 2)), [1]).tolist() == [[3, 4]]
-    for column in (polars.Series([decimal.Decimal("1.5")]), np.array([decimal.Decimal("1.5")])):
-        with rejected("data must be float16 to float64, .* got object; convert it, for instance with data.astype"):
-            gn.gather_reduce(column, [[0]])
 
 
 def test_bags_of_foreign_byte_order_are_those_of_native_rows():
@@ -315,8 +220,6 @@ def test_xarray_values_are_gathered_without_a_copy_and_written():
     assert type(found) is np.ndarray and found.tolist() == [3, 1]
     out = xarray.zeros_like(array[:2])
     assert gn.gather(array, [2, 0], out=out) is out and out.values.tolist() == [2, 0]
-    with rejected(r"data is a xarray.Dataset, of several arrays; pass one of them, such as data\['name'\]"):
-        gn.gather(xarray.Dataset({"a": array}), [0])
 
 
 def test_xarray_over_dask_stays_lazy():
@@ -331,25 +234,6 @@ def test_xarray_over_dask_stays_lazy():
     array = dask.from_array(np.arange(8.0), chunks=4)
     assert gn.gather(xarray.DataArray(array), [5, 1]).compute().tolist() == [5, 1]
     assert gn.take(xarray.DataArray(array), [5, 1]).compute().tolist() == [5, 1]
-
-
-def test_sparse_and_ragged_arrays_are_rejected_with_a_way_out():
-    sparse = library("scipy.sparse")
-    for matrix in (sparse.csr_array(np.eye(3)), sparse.coo_matrix(np.eye(3))):
-        name = type(matrix).__name__
-        with rejected(
-            rf"data is a scipy.{name}, which is sparse; pass data.toarray\(\), or take rows by data\[indices"
-        ):
-            gn.gather(matrix, [0])
-    awkward = library("awkward")
-    assert gn.gather(awkward.Array([[1, 2], [3, 4]]), [1]).tolist() == [[3, 4]]
-    with rejected("data is a awkward.Array, whose rows differ in length or are null; pass awkward.to_numpy"):
-        gn.gather(awkward.Array([[1], [2, 3]]), [0])
-
-
-def test_rows_of_a_list_that_differ_in_length_are_rejected_with_a_way_out():
-    with rejected("data does not make an array: .*inhomogeneous"):
-        gn.gather([[1], [2, 3]], [0])
 
 
 def test_torch_tensors_are_read_and_written_in_place(torch):
@@ -391,37 +275,17 @@ def test_narrow_floats_of_torch_are_those_of_ml_dtypes(torch, name):
     assert out.float().tolist() == data[INDICES].float().tolist()
 
 
-def test_torch_tensors_that_have_no_values_here_are_rejected(torch):
-    with rejected(r"data is a torch.Tensor, on the device meta|which has no values while a call is traced; call the"):
-        gn.gather(torch.zeros(3, device="meta"), [0])
-    with rejected(r"data is a torch.Tensor, of the layout torch.sparse_coo; pass data.to_dense\(\)"):
-        gn.gather(torch.eye(3).to_sparse(), [0])
-    parameter = torch.nn.Parameter(torch.zeros(3))
-    with rejected(r"data is a torch.Parameter, which requires a gradient, and it would be lost; call gathernest.torch"):
-        gn.gather(parameter, [0])
+def test_parameters_are_read_where_no_gradient_is_wanted(torch):
     with torch.no_grad():
-        assert gn.gather(parameter, [0]).tolist() == [0]
-    with rejected("out is a torch.Tensor, which requires a gradient"):
-        gn.gather(DATA[0], [0], out=torch.zeros(1, requires_grad=True))
-    with rejected("rows differ in length; pass data.to_padded_tensor"):
-        gn.gather(torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.strided), [0])
-    with rejected(r"which has no memory of its own .*; call gathernest outside of torch.func's transforms, or"):
-        torch.vmap(lambda row: gn.gather(row, [0]))(torch.eye(3))
-    with rejected("^data is a torch.Tensor, of torch.complex32, which NumPy has not; convert it to a dtype that NumPy"):
-        gn.gather(torch.zeros(3, dtype=torch.complex32), [0])
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode() as mode:
-        fake = mode.from_tensor(torch.zeros(3))
-        with rejected("data is a torch.FakeTensor, which has no values while a call is traced; call the functions"):
-            gn.gather(fake, [0])
+        assert gn.gather(torch.nn.Parameter(torch.zeros(3)), [0]).tolist() == [0]
 
 
-def test_lazy_conjugates_of_torch_are_computed_and_not_written(torch):
-    data = torch.tensor([1 + 2j, 3 - 1j])
-    assert gn.gather(data.conj(), [0]).tolist() == [1 - 2j]
-    with rejected("lazy conjugate"):
-        gn.gather(np.zeros(2, np.complex64), [0, 1], out=data.conj())
+def test_regular_arrays_of_awkward_are_gathered():
+    assert gn.gather(library("awkward").Array([[1, 2], [3, 4]]), [1]).tolist() == [[3, 4]]
+
+
+def test_lazy_conjugates_of_torch_are_computed(torch):
+    assert gn.gather(torch.tensor([1 + 2j, 3 - 1j]).conj(), [0]).tolist() == [1 - 2j]
 
 
 def test_jax_arrays_are_read_in_place_and_never_written(jax):
@@ -431,21 +295,9 @@ def test_jax_arrays_are_read_in_place_and_never_written(jax):
         assert index_array(indices).ctypes.data == indices.unsafe_buffer_pointer()
     assert gn.gather(data, indices).tolist() == EXPECTED
     assert gn.gather(data.astype("bfloat16"), indices).dtype.name == "bfloat16"
-    with rejected(
-        "out cannot be a jaxlib.*: jax's arrays never change; leave out away, and pass the result to jax.nump"
-    ):
-        gn.gather(data, indices, out=jax.numpy.zeros((2, 2)))
 
 
-def test_values_that_jax_traces_are_rejected_by_name(jax):
-    message = (
-        "is a jax.DynamicJaxprTracer, which has no values while .*; call gathernest outside jax.jit, vmap and grad"
-    )
-    with rejected(f"data {message}"):
-        jax.jit(lambda data: gn.gather(data, [0]))(DATA)
-    with rejected(f"indices {message}"):
-        jax.jit(lambda indices: gn.gather(DATA, indices))(INDICES)
-
+def test_jax_calls_back_with_values(jax):
     def in_a_callback(indices):
         shape = jax.ShapeDtypeStruct((2, 2), np.float32)
         return jax.pure_callback(lambda indices: gn.gather(DATA, indices), shape, indices)
@@ -462,19 +314,6 @@ def test_tensorflow_tensors_are_read_in_place_and_never_written(tf):
     assert np.shares_memory(data_array(variable), np.asarray(variable.value()))
     assert gn.gather(data, indices).tolist() == gn.gather(variable, indices).tolist() == EXPECTED
     assert gn.gather(tf.cast(data, tf.bfloat16), indices).dtype.name == "bfloat16"
-    with rejected("out cannot be a tensorflow.EagerTensor: TensorFlow's tensors never change; leave out away"):
-        gn.gather(data, indices, out=tf.zeros((2, 2)))
-
-
-def test_tensorflow_tensors_without_values_are_rejected_by_name(tf):
-    with rejected("data is a tensorflow.SymbolicTensor, which has no values while a call is traced; call g"):
-        tf.function(lambda data: gn.gather(data, [0]), autograph=False)(tf.constant(DATA))
-    with rejected(r"data is a tensorflow.RaggedTensor, whose rows differ in length; pass data.to_tensor\(\)"):
-        gn.gather(tf.ragged.constant([[1], [2, 3]]), [0])
-    with rejected("data is a tensorflow._RangeDataset, which is no tensor; pass its values, such as numpy.stack"):
-        gn.gather(tf.data.Dataset.range(3), [0])
-    with rejected("data is a tensorflow.SparseTensor, which is sparse; pass tf.sparse.to_dense"):
-        gn.gather(tf.sparse.from_dense([[1, 0]]), [0])
 
 
 @pytest.mark.parametrize("library", ["torch", "jax", "tf"])
@@ -495,3 +334,124 @@ def test_out_of_torch_is_written_by_gradients_too(torch):
     out = torch.ones(3)
     assert gn.gather_grad(np.ones(2, np.float32), [1, 1], (3,), out=out) is out
     assert out.tolist() == [0, 2, 0] and out_array(out).ctypes.data == out.data_ptr()
+
+
+def nulls_of(pyarrow, values):
+    return pyarrow.array(values, pyarrow.list_(pyarrow.float32(), 2))
+
+
+def fake_of(torch, call):
+    with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
+        return call(mode.from_tensor(torch.zeros(3)))
+
+
+WIDE = "of Int128, which NumPy has not"
+TRACED = "which has no values while a call is traced"
+# What is said of each argument that is no array with values; a function has the libraries that it needs by their names.
+REJECTED = {
+    "out must be an ndarray, got Converted; an array that shares its memory by DLPack, ":
+        lambda: gn.gather(VALUES, [1, 2], out=Converted()),
+    "out must be an ndarray, got list": lambda: gn.gather(VALUES, [1, 2], out=[0.0, 0.0]),
+    "out is a bytes whose memory cannot be shared": lambda: gn.gather(VALUES, [1, 2], out=b"0123456789abcdef"),
+    r"out is a .*Dlpack, in the memory of a CUDA device; copy it to the CPU":
+        lambda: gn.gather(VALUES, [1, 2], out=Dlpack(np.zeros(2), 2)),
+    "out must be writeable, got a read-only array; pass a copy":
+        lambda: gn.gather(VALUES, [1, 2], out=memoryview(b"0123456789abcdef").cast("d")),
+    r"out must have shape \(2,\), got \(3,\)": lambda: gn.gather(VALUES, [1, 2], out=Dlpack(np.zeros(3))),
+    "in the memory of a CUDA device; copy it to the CPU first": lambda: gn.gather(Dlpack(VALUES, 2), [0]),
+    "in the memory of a ROCm device; copy it to the CPU first": lambda: gn.gather(Dlpack(VALUES, 10), [0]),
+    "in the memory of a Metal device; copy it to the CPU first": lambda: gn.gather(Dlpack(VALUES, 8), [0]),
+    r"data is a generator, which is no sequence; pass list\(data\), or": lambda: gn.gather((n for n in [1, 2]), [0]),
+    r"data is a map, which is no sequence": lambda: gn.gather(map(int, "12"), [0]),
+    r"data is a set, which is no sequence": lambda: gn.gather({1, 2}, [0]),
+    r"data is a dict_values, which is no sequence": lambda: gn.gather({1: 2}.values(), [0]),
+    "data does not make an array: .*inhomogeneous": lambda: gn.gather([[1], [2, 3]], [0]),
+    "data is a pandas.Series, with nulls, which an array of values cannot have; pass data.fillna":
+        lambda pandas: gn.gather(pandas.Series([1, None], dtype="Int64"), [0]),
+    "indices is a pandas.Series, with nulls":
+        lambda pandas: gn.gather(VALUES, pandas.Series([1, None], dtype="Int64")),
+    r"data is a pandas.DataFrame, whose columns differ in dtype \(int64, float64\); pass one column, or":
+        lambda pandas: gn.gather(pandas.DataFrame({"a": [1], "b": [1.5]}), [0]),
+    "out cannot be a pandas.Series: its values are read-only; leave out away, and assign the result":
+        lambda pandas: gn.gather(VALUES, [0, 1], out=pandas.Series([0.0, 0.0])),
+    r"data is a polars.Series, with nulls, .*; pass data.fill_null\(value\), or data.drop_nulls\(\)":
+        lambda polars: gn.gather(polars.Series([1, None]), [0]),
+    r"data is a polars.DataFrame, whose columns differ in dtype \(Int64, Float64\)":
+        lambda polars: gn.gather(polars.DataFrame({"a": [1], "b": [1.5]}), [0]),
+    r"data is a polars.LazyFrame, which has no values yet; pass data.collect\(\)":
+        lambda polars: gn.gather(polars.DataFrame({"a": [1]}).lazy(), [0]),
+    "data is a polars.Expr, which has no values; pass a column or a frame":
+        lambda polars: gn.gather(polars.col("a"), [0]),
+    rf"^data is a polars.Series, {WIDE}; pass data.cast\(polars.Int64\)$":
+        lambda polars: gn.gather(polars.Series([1, 2], dtype=polars.Int128), [0]),
+    f"^indices is a polars.Series, {WIDE}":
+        lambda polars: gn.gather([1, 2], polars.Series([1, 0], dtype=polars.Int128)),
+    "^data is a polars.DataFrame, of UInt128":
+        lambda polars: gn.gather(polars.DataFrame({"a": polars.Series([1], dtype=polars.UInt128)}), [0]),
+    "data must be float16 to float64, .* got object; convert it, for instance with data.astype":
+        lambda polars: gn.gather_reduce(polars.Series([decimal.Decimal("1.5")]), [[0]]),
+    r"data is a dask.DataFrame, which is no array yet; pass data.to_dask_array\(lengths=True\), whose":
+        lambda dask__dataframe, pandas:
+            gn.gather(dask__dataframe.from_pandas(pandas.DataFrame({"a": [1]}), npartitions=1), [0]),
+    r"data is a dask.DelayedLeaf, which is no array yet; pass dask.array.from_delayed\(data, shape, dtype\)":
+        lambda dask: gn.gather(dask.delayed(VALUES), [0]),
+    r"data is a dask.Bag, which is no array yet; pass data.compute\(\)$":
+        lambda dask__bag: gn.gather(dask__bag.from_sequence([1, 2]), [0]),
+    r"data is a pyarrow.Int64Array, with nulls, .*; pass data.fill_null\(value\), or data.drop_null\(\)":
+        lambda pyarrow: gn.gather(pyarrow.array([1, None]), [0]),
+    r"data is a pyarrow.RecordBatch, whose columns .*; pass one column, such as data.column\(0\)":
+        lambda pyarrow: gn.gather(pyarrow.record_batch({"a": [1]}), [0]),
+    r"data is a pyarrow.Table, whose columns": lambda pyarrow: gn.gather(pyarrow.table({"a": [1]}), [0]),
+    "FixedSizeListArray, with nulls, .*; pass data.fill_null":
+        lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, 2], None]), [0]),
+    "FloatArray, with nulls": lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, None], [3, 4]]), [0]),
+    r"data is a xarray.Dataset, of several arrays; pass one of them, such as data\['name'\]":
+        lambda xarray: gn.gather(xarray.Dataset({"a": xarray.DataArray(VALUES, dims="x")}), [0]),
+    r"data is a scipy.csr_array, which is sparse; pass data.toarray\(\), or take rows by data\[indices":
+        lambda scipy__sparse: gn.gather(scipy__sparse.csr_array(np.eye(3)), [0]),
+    "data is a scipy.coo_matrix, which is sparse":
+        lambda scipy__sparse: gn.gather(scipy__sparse.coo_matrix([[1]]), [0]),
+    "data is a awkward.Array, whose rows differ in length or are null; pass awkward.to_numpy":
+        lambda awkward: gn.gather(awkward.Array([[1], [2, 3]]), [0]),
+    "data is a torch.Tensor, on the device meta|which has no values while a call is traced; call the":
+        lambda torch: gn.gather(torch.zeros(3, device="meta"), [0]),
+    r"data is a torch.Tensor, of the layout torch.sparse_coo; pass data.to_dense\(\)":
+        lambda torch: gn.gather(torch.eye(3).to_sparse(), [0]),
+    r"data is a torch.Parameter, which requires a gradient, and it would be lost; call gathernest.torch":
+        lambda torch: gn.gather(torch.nn.Parameter(torch.zeros(3)), [0]),
+    "out is a torch.Tensor, which requires a gradient":
+        lambda torch: gn.gather(DATA[0], [0], out=torch.zeros(1, requires_grad=True)),
+    "rows differ in length; pass data.to_padded_tensor":
+        lambda torch: gn.gather(torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), [0]),
+    r"which has no memory of its own .*; call gathernest outside of torch.func's transforms, or":
+        lambda torch: torch.vmap(lambda row: gn.gather(row, [0]))(torch.eye(3)),
+    "^data is a torch.Tensor, of torch.complex32, which NumPy has not; convert it to a dtype that NumPy":
+        lambda torch: gn.gather(torch.zeros(3, dtype=torch.complex32), [0]),
+    "data is a torch.FakeTensor, which has no values while a call is traced; call the functions":
+        lambda torch: fake_of(torch, lambda fake: gn.gather(fake, [0])),
+    "lazy conjugate":
+        lambda torch: gn.gather(np.zeros(1, np.complex64), [0], out=torch.zeros(1, dtype=torch.complex64).conj()),
+    "out cannot be a jaxlib.*: jax's arrays never change; leave out away, and pass the result to jax.nump":
+        lambda jax: gn.gather(DATA, INDICES, out=jax.numpy.zeros((2, 2))),
+    f"data is a jax.DynamicJaxprTracer, {TRACED}; call gathernest outside jax.jit, vmap and grad":
+        lambda jax: jax.jit(lambda data: gn.gather(data, [0]))(DATA),
+    f"indices is a jax.DynamicJaxprTracer, {TRACED}": lambda jax: jax.jit(lambda at: gn.gather(DATA, at))(INDICES),
+    "out cannot be a tensorflow.EagerTensor: TensorFlow's tensors never change; leave out away":
+        lambda tf: gn.gather(DATA, INDICES, out=tf.zeros((2, 2))),
+    f"data is a tensorflow.SymbolicTensor, {TRACED}; call g":
+        lambda tf: tf.function(lambda data: gn.gather(data, [0]), autograph=False)(tf.constant(DATA)),
+    r"data is a tensorflow.RaggedTensor, whose rows differ in length; pass data.to_tensor\(\)":
+        lambda tf: gn.gather(tf.ragged.constant([[1], [2, 3]]), [0]),
+    "data is a tensorflow._RangeDataset, which is no tensor; pass its values, such as numpy.stack":
+        lambda tf: gn.gather(tf.data.Dataset.range(3), [0]),
+    "data is a tensorflow.SparseTensor, which is sparse; pass tf.sparse.to_dense":
+        lambda tf: gn.gather(tf.sparse.from_dense([[1, 0]]), [0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REJECTED)
+def test_what_is_no_array_of_values_is_rejected_with_what_works(message, request):
+    names = inspect.signature(REJECTED[message]).parameters
+    libraries = [request.getfixturevalue("tf") if name == "tf" else library(name.replace("__", ".")) for name in names]
+    with pytest.raises(gn.InvalidGatherError, match=message):
+        REJECTED[message](*libraries)

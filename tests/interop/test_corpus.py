@@ -66,10 +66,11 @@ def check_cut(model, inputs, wanted):
             assert np.allclose(ours, theirs, rtol=0, atol=MAX_DIFFERENCE * np.abs(theirs).max(initial=0))
 
 
+@pytest.mark.parametrize("batches", [(1, 5), pytest.param((4000,), marks=pytest.mark.thorough)], ids=["small", "large"])
 @pytest.mark.parametrize("name", hand_made.MODELS)
-def test_model_by_hand(name):
+def test_model_by_hand(name, batches):
     model = hand_made.make(name)
-    check(model, [hand_made.inputs_of(model, batch) for batch in (1, 5)], calls=3)
+    check(model, [hand_made.inputs_of(model, batch) for batch in batches], calls=3 * len(batches))
 
 
 @pytest.mark.parametrize("name", sorted({*hand_made.MODELS} - {"table_is_output", "unused"}))
@@ -77,13 +78,6 @@ def test_each_gather_of_a_model_by_hand_runs_here(name, runtime):
     """A model that has a constant as an output is not cut, and a gather that nothing reads does not run."""
     model = hand_made.make(name)
     check_gathers(model, hand_made.inputs_of(model, 5), hand_made.KINDS.get(name, ["Gather"]))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", hand_made.MODELS)
-def test_large_model_by_hand(name):
-    model = hand_made.make(name)
-    check(model, [hand_made.inputs_of(model, 4000)])
 
 
 @pytest.mark.thorough
@@ -139,5 +133,5 @@ def test_export_of_torch(corpus, name, exporter):
 
 
 # Models that exporters of torch 2.13 and OpenVINO 2026.4 reject, and those that they write and no runtime runs.
-NOT_EXPORTED = {"dlrm_max.openvino", "padded_bags.script", "take_along.script", "take_along.dynamo"}
+NOT_EXPORTED = {"dlrm_max.openvino", "padded_bags.script"}
 NOT_RUN = {"weighted_bags.openvino"}

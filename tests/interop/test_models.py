@@ -98,7 +98,7 @@ PADDED_ROW = """start = Gather (all, i)
       zero_like = CastLike (zero, index)
       below = Less (index, zero_like)
       number = If (below) <then_branch = e () => (wrapped) { wrapped = Add (index, rows_in_table) },
-                           else_branch = f () => (same) { same = Identity (index) }>
+                           else_branch = e () => (same) { same = Identity (index) }>
       is_padding = Equal (number, padding)
       is_kept = Not (is_padding)
       q = If (is_kept) <then_branch = g () => (longer) { at = Reshape (v, flat) longer = Concat <axis = 0> (p, at) },
@@ -198,13 +198,11 @@ EMPTY = {**BAG_INPUTS, "offsets": np.array([0, 0, 9, 20])}
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # onnx.reference takes means of nothing
 @pytest.mark.parametrize("inputs", [BAG_INPUTS, EVEN, EMPTY], ids=["uneven", "even", "empty"])
-@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
-@pytest.mark.parametrize("factors", ["", WEIGHTED])
-def test_loop_of_the_script_exporter_is_an_embedding_bag(runtime, inputs, reduce, factors):
-    text = SCRIPT_BAG.replace("FACTORS", factors or "products = Identity (rows)").replace("OP", reduce)
-    is_bag = not factors or reduce == "ReduceSum"
-    if is_bag:
-        check_gathers(parse(text, table=TABLE), inputs, ["embedding bag (Loop)"])
+@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax", "weighted"])
+def test_loop_of_the_script_exporter_is_an_embedding_bag(runtime, inputs, reduce):
+    factors, kind = (WEIGHTED, "ReduceSum") if reduce == "weighted" else ("products = Identity (rows)", reduce)
+    text = SCRIPT_BAG.replace("FACTORS", factors).replace("OP", kind)
+    check_gathers(parse(text, table=TABLE), inputs, ["embedding bag (Loop)"])
 
 
 @pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
@@ -214,15 +212,13 @@ def test_loop_over_a_sequence_of_the_dynamo_exporter_is_an_embedding_bag(runtime
     check_gathers(parse(text, table=TABLE), inputs, ["Gather", "embedding bag (Loop)"])
 
 
-@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax", "weighted"])
 def test_loop_that_leaves_a_padding_index_out_is_an_embedding_bag(runtime, reduce):
     idx = np.array([3, 3, 0, -47, 7, 3, -1, 2, 3, 49, 11, 3])
-    inputs = {"idx": idx, "offsets": np.array([0, 2, 2, 6]), "weights": np.ones(12, np.float32)}
-    model = parse(PADDED_BAG.replace("OP", reduce), table=TABLE)
+    weights = RNG.random(12, np.float32) if reduce == "weighted" else np.ones(12, np.float32)
+    model = parse(PADDED_BAG.replace("OP", "ReduceSum" if reduce == "weighted" else reduce), table=TABLE)
+    inputs = {"idx": idx, "offsets": np.array([0, 2, 2, 6]), "weights": weights}
     check_gathers(model, inputs, ["Gather", "embedding bag (Loop)"])
-    if reduce == "ReduceSum":
-        inputs["weights"] = RNG.random(12, np.float32)
-        check_gathers(model, inputs, ["Gather", "embedding bag (Loop)"])
 
 
 REDUCED = [name for name, kinds in hand_made.KINDS.items() if kinds and kinds[0].endswith("of Gather")]

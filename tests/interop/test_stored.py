@@ -17,6 +17,21 @@ VALUES = np.arange(20)
 BACKWARDS = VALUES[::-1].copy()
 
 
+@pytest.fixture
+def da():
+    return pytest.importorskip("dask.array", reason="dask is not installed")
+
+
+@pytest.fixture
+def h5py():
+    return pytest.importorskip("h5py", reason="h5py is not installed")
+
+
+@pytest.fixture
+def zarr():
+    return pytest.importorskip("zarr", minversion="3", reason="zarr 3 is not installed")
+
+
 @pytest.fixture(params=["h5py chunked", "h5py contiguous", "zarr chunked"])
 def file_array(request, tmp_path):
     library, layout = request.param.split()
@@ -70,8 +85,7 @@ def test_bounds_out_and_versions_are_those_of_values(file_array):
         gn.gather_grad(DATA, np.arange(40), DATA.shape, out=file_array)
 
 
-def test_few_rows_are_read_and_not_the_whole(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+def test_few_rows_are_read_and_not_the_whole(h5py, tmp_path):
     for number, (chunks, rows) in enumerate(itertools.product(((1000, 64), None), ([3, 40_000, 49_999], [[40_000]]))):
         with h5py.File(tmp_path / f"{number}.h5", "w") as file:
             wide = file.create_dataset("data", (50_000, 640), "f4", chunks=chunks)  # 128 MB that are never written
@@ -107,10 +121,9 @@ def test_rows_that_lie_close_are_read_in_one_go(monkeypatch):
     assert data.reads == [(0, 20), (20, 40), (40, 50)]
 
 
-def test_dask_indices_of_a_stored_array_give_a_dask_array(file_array):
-    dask = pytest.importorskip("dask.array", reason="dask is not installed")
-    lazy = gn.gather(file_array, dask.from_array(np.array([39, 0, -2]), chunks=2))
-    assert isinstance(lazy, dask.Array) and lazy.compute().tobytes() == DATA[[39, 0, -2]].tobytes()
+def test_dask_indices_of_a_stored_array_give_a_dask_array(da, file_array):
+    lazy = gn.gather(file_array, da.from_array(np.array([39, 0, -2]), chunks=2))
+    assert isinstance(lazy, da.Array) and lazy.compute().tobytes() == DATA[[39, 0, -2]].tobytes()
 
 
 @pytest.fixture(params=["h5py", "zarr"])
@@ -138,8 +151,7 @@ def made(request, tmp_path):
 
 
 @pytest.mark.parametrize("block_bytes", [1 << 26, 64])
-def test_results_are_written_by_blocks_from_every_kind_of_data(made, monkeypatch, block_bytes):
-    da = pytest.importorskip("dask.array", reason="dask is not installed")
+def test_results_are_written_by_blocks_from_every_kind_of_data(da, made, monkeypatch, block_bytes):
     monkeypatch.setattr(stored, "BLOCK_BYTES", block_bytes)
     calls = [
         ("gather", RNG.integers(-40, 40, 9), {}),
@@ -157,8 +169,7 @@ def test_results_are_written_by_blocks_from_every_kind_of_data(made, monkeypatch
             assert out[...].tobytes() == wanted.tobytes(), (function, type(data))
 
 
-def test_sums_of_dask_arrays_are_written_too(made):
-    da = pytest.importorskip("dask.array", reason="dask is not installed")
+def test_sums_of_dask_arrays_are_written_too(da, made):
     grad = da.ones((6, 4), chunks=(2, 3), dtype="f4")
     out = made((9, 4))
     assert gn.gather_grad(grad, [0, 8, 8, 1, 0, 8], (9, 4), out=out) is out
@@ -182,8 +193,7 @@ def test_an_out_that_does_not_fit_is_rejected_and_a_failed_call_writes_nothing(m
         gn.gather(DATA, [1, 40], bounds=gn.Fill(1), out=out)
 
 
-def test_out_may_not_be_data(made, monkeypatch):
-    da = pytest.importorskip("dask.array", reason="dask is not installed")
+def test_out_may_not_be_data(da, made, monkeypatch):
     monkeypatch.setattr(stored, "BLOCK_BYTES", 16)
     values = np.arange(24, dtype="f4").reshape(6, 4)
     data, other = made((6, 4), values=values), made((6, 4), values=values)
@@ -209,15 +219,13 @@ def opened_again(stored, monkeypatch):
     return type(stored).open(stored.store.root.name)
 
 
-def test_two_new_arrays_in_memory_are_not_one():
-    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+def test_two_new_arrays_in_memory_are_not_one(zarr):
     data, out = (zarr.zeros((2, 3), dtype="f4") for _ in range(2))
     assert data == out  # zarr compares what they hold
     assert gn.gather(data, [1, 0], out=out) is out
 
 
-def test_datasets_of_a_closed_file_are_rejected(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+def test_datasets_of_a_closed_file_are_rejected(h5py, tmp_path):
     with h5py.File(tmp_path / "data.h5", "w") as file:
         closed = file.create_dataset("closed", data=DATA[:, 0])
     for name, call in {
@@ -231,8 +239,7 @@ def test_datasets_of_a_closed_file_are_rejected(tmp_path):
             call()
 
 
-def test_an_out_that_was_opened_for_reading_is_rejected(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+def test_an_out_that_was_opened_for_reading_is_rejected(h5py, tmp_path):
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file.create_dataset("out", (2, 6, 3), "f4")
     with h5py.File(tmp_path / "data.h5", "r") as file, pytest.raises(gn.InvalidGatherError, match="open it with mode"):
@@ -268,16 +275,6 @@ def test_bags_and_kernels_read_the_rows_that_they_need(made):
     out = made((2, 3, 4))
     kernel = gn.compile("gather", table, rows)
     assert kernel(table, rows, out) is out and out[...].tobytes() == table[rows].tobytes()
-
-
-@pytest.fixture
-def h5py():
-    return pytest.importorskip("h5py", reason="h5py is not installed")
-
-
-@pytest.fixture
-def zarr():
-    return pytest.importorskip("zarr", minversion="3", reason="zarr 3 is not installed")
 
 
 @pytest.fixture
@@ -335,8 +332,7 @@ def in_folder(zarr, fsspec, folder):
     return zarr.storage.FsspecStore(asynchronous(files, asynchronous=True), path="source.zarr")
 
 
-def test_virtual_datasets_are_the_datasets_that_they_show(h5py, tmp_path):
-    da = pytest.importorskip("dask.array")
+def test_virtual_datasets_are_the_datasets_that_they_show(da, h5py, tmp_path):
     with h5py.File(tmp_path / "source.h5", "w") as file, h5py.File(tmp_path / "other.h5", "w") as elsewhere:
 
         def virtual(source, name, where=file):

@@ -1,5 +1,6 @@
 """The functions of `gathernest.torch` give what NumPy gives, small ones by torch and large ones by gathernest."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -29,49 +30,29 @@ def places(high, *shape, seed=1):
     return np.random.default_rng(seed).integers(0, high, shape)
 
 
-def spread(shape, dim, index, grad):
-    """Return the gradient of elements: each of `grad` is added where it was read."""
-    found = np.zeros(shape)
-    where = list(np.indices(index.shape, sparse=True))
-    where[dim] = index
-    np.add.at(found, tuple(where), grad)
-    return found
-
-
-def case_of(name, size):
-    """Return a call of a table, the result and the gradient that NumPy gives, and the table."""
-    rows, columns, count = size
-    table = numbers(rows, columns)
-    flat, pairs = places(rows, count), places(rows, count // 2, 2)
-    elements = places(rows, min(count, rows), columns)
-    along = places(columns, rows, columns)
-    torchs = {key: torch.from_numpy(value) for key, value in (("flat", flat), ("pairs", pairs))}
-    if name == "index_select":
-        return lambda t: gnt.index_select(t, 0, torchs["flat"]), table[flat], (0, flat), table
-    if name == "index_select of the last dim":
-        picks = places(columns, min(count, 150))
-        return lambda t: gnt.index_select(t, -1, torch.from_numpy(picks)), table[:, picks], (1, picks), table
-    if name == "embedding":
-        return lambda t: gnt.embedding(torchs["pairs"], t), table[pairs], (0, pairs), table
-    if name == "gather":
-        index = torch.from_numpy(elements)
-        return lambda t: gnt.gather(t, 0, index), np.take_along_axis(table, elements, 0), ("each", 0, elements), table
-    index = torch.from_numpy(along - columns)
-    wanted = np.take_along_axis(table, along, 1)
-    return lambda t: gnt.take_along_dim(t, index, 1), wanted, ("each", 1, along), table
-
-
 GATHERS = ("index_select", "index_select of the last dim", "embedding", "gather", "take_along_dim")
 
 
-def gradient_of(how, shape, grad):
-    if how[0] == "each":
-        return spread(shape, how[1], how[2], grad)
-    axis, index = how
-    found = np.zeros((shape[axis], *shape[:axis], *shape[axis + 1 :]))
-    slices = np.moveaxis(grad, axis, 0) if index.ndim == 1 else grad
-    np.add.at(found, index, slices)
-    return np.moveaxis(found, 0, axis)
+def case_of(name, size):
+    """Return a function of a table, the function of NumPy that gives the same, and a table."""
+    rows, columns, count = size
+    flat, pairs, picks = places(rows, count), places(rows, count // 2, 2), places(columns, min(count, 150))
+    each, along, tensor = places(rows, min(count, rows), columns), places(columns, rows, columns), torch.from_numpy
+    pairs_of_functions = (
+        (lambda t: gnt.index_select(t, 0, tensor(flat)), lambda t: t[flat]),
+        (lambda t: gnt.index_select(t, -1, tensor(picks)), lambda t: t[:, picks]),
+        (lambda t: gnt.embedding(tensor(pairs), t), lambda t: t[pairs]),
+        (lambda t: gnt.gather(t, 0, tensor(each)), lambda t: np.take_along_axis(t, each, 0)),
+        (lambda t: gnt.take_along_dim(t, tensor(along - columns), 1), lambda t: np.take_along_axis(t, along, 1)),
+    )
+    return *pairs_of_functions[GATHERS.index(name)], numbers(rows, columns)
+
+
+def gradient_of(select, shape, grad):
+    """Return the gradient of a table, where each element of `grad` is added to the element that `select` moved."""
+    found = np.zeros(np.prod(shape))
+    np.add.at(found, select(np.arange(found.size).reshape(shape)), grad)
+    return found.reshape(shape)
 
 
 def as_numpy(tensor):
@@ -81,7 +62,8 @@ def as_numpy(tensor):
 @pytest.mark.parametrize("name", GATHERS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_results_and_gradients_are_those_of_numpy(name, dtype, size):
-    call, wanted, how, table = case_of(name, size)
+    call, select, table = case_of(name, size)
+    wanted = select(table)
     given = torch.from_numpy(table).to(getattr(torch, dtype)).requires_grad_()
     grad = numbers(*wanted.shape, seed=2) % 2
     for _ in range(2):
@@ -92,14 +74,14 @@ def test_results_and_gradients_are_those_of_numpy(name, dtype, size):
             assert torch.equal(call(given), result)
         given.grad = None
         result.backward(torch.from_numpy(grad).to(given.dtype))
-        expected = torch.from_numpy(gradient_of(how, table.shape, grad)).to(given.dtype)
+        expected = torch.from_numpy(gradient_of(select, table.shape, grad)).to(given.dtype)
         assert torch.equal(given.grad, expected)
 
 
 @pytest.mark.parametrize("name", ["index_select", "embedding", "gather", "take_along_dim"])
 def test_every_dtype_is_moved_bit_by_bit(name):
     for size in SIZES.values():
-        call, _, _, table = case_of(name, size)
+        call, _, table = case_of(name, size)
         wanted = call(torch.from_numpy(table).double())
         for dtype in (getattr(torch, each) for each in DTYPES):
             found = call(torch.from_numpy(table).double().to(dtype))
@@ -144,7 +126,7 @@ def test_an_expanded_int32_column_gathers_and_adds_its_own_elements():
 def test_large_calls_run_the_operators_of_gathernest():
     for name in GATHERS:
         for size, is_ours in ((SIZES["small"], False), (SIZES["large"], True)):
-            call, _, _, table = case_of(name, size)
+            call, _, table = case_of(name, size)
             node = call(torch.from_numpy(table).float().requires_grad_()).grad_fn
             assert ("gathernest" in node.name()) is is_ours, name
 
@@ -217,7 +199,7 @@ def test_options_of_embedding_are_those_of_torch(options, size):
     result = module(torch.from_numpy(index))
     assert np.array_equal(result.detach(), weight[index])
     result.backward(torch.from_numpy(grad).double())
-    expected = gradient_of((0, index), weight.shape, grad)
+    expected = gradient_of(lambda table: table[index], weight.shape, grad)
     uses = np.maximum(np.bincount(index.reshape(-1), minlength=rows), 1)[:, np.newaxis]
     expected = expected / uses if "scale_grad_by_freq" in options else expected
     if "padding_idx" in options:
@@ -238,22 +220,18 @@ def test_rows_are_scaled_down_to_max_norm(size):
 
 
 def bags_of(weight, index, offsets, mode, factors=None, padding=None):
-    """Return the reduced bags of NumPy, and for each element of a bag the row that it came from and its factor."""
-    ends = [*offsets[1:], len(index)]
+    """Return the reduced bags of NumPy, and for each element of a bag the rows that it came from and their factors."""
     found, sources = np.zeros((len(offsets), weight.shape[1])), []
-    for bag, (start, end) in enumerate(zip(offsets, ends, strict=True)):
-        kept = [n for n in range(start, end) if index[n] != padding]
-        if not kept:
-            continue
-        rows = weight[index[kept]]
-        scale = np.ones(len(kept)) if factors is None else factors[kept]
-        scale = scale / len(kept) if mode == "mean" else scale
-        if mode == "max":
-            found[bag] = rows.max(0)
-            sources += [(bag, index[kept][first], column) for column, first in enumerate(rows.argmax(0))]
-        else:
-            found[bag] = (rows * scale[:, np.newaxis]).sum(0)
-            sources += [(bag, row, each) for row, each in zip(index[kept], scale, strict=True)]
+    for bag, (start, end) in enumerate(itertools.pairwise([*offsets, len(index)])):
+        kept = np.arange(start, end)[index[start:end] != padding]
+        rows, scale = index[kept], np.ones((len(kept), 1)) if factors is None else factors[kept, np.newaxis]
+        scale = (
+            scale / len(kept) if mode == "mean" and len(kept) else np.broadcast_to(scale, (len(kept), weight.shape[1]))
+        )
+        if mode == "max" and len(kept):
+            scale = np.arange(len(kept))[:, np.newaxis] == weight[rows].argmax(0)
+        found[bag] = (weight[rows] * scale).sum(0)
+        sources.append((bag, rows, scale))
     return found, sources
 
 
@@ -292,11 +270,8 @@ def test_bags_and_their_gradients_are_those_of_numpy(options, is_matrix, size):
     grad = numbers(*wanted.shape, seed=2)
     result.backward(torch.from_numpy(grad).double())
     expected = np.zeros(weight.shape)
-    for bag, row, each in sources:
-        if options["mode"] == "max":
-            expected[row, each] += grad[bag, each]
-        else:
-            expected[row] += each * grad[bag]
+    for bag, bag_rows, scale in sources:
+        np.add.at(expected, bag_rows, scale * grad[bag])
     if "scale_grad_by_freq" in options:
         expected /= np.maximum(np.bincount(index, minlength=rows), 1)[:, np.newaxis]
     np.testing.assert_allclose(table.grad, expected, rtol=1e-12, atol=1e-12)

@@ -70,24 +70,18 @@ OURS, THEIRS = calls(gnt, gnt), calls(torch, torch.nn.functional)
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
-def test_an_exported_program_has_only_operators_of_torch(model_and_index, is_strict):
+@pytest.mark.parametrize("is_module", [False, True])
+def test_an_exported_program_has_only_operators_of_torch(model_and_index, is_module, is_strict):
     model, index = model_and_index
-    rows = torch.export.Dim("rows", min=2)
-    exported = torch.export.export(model, (index,), dynamic_shapes=({0: rows},), strict=is_strict)
+    table, index = model.rows.weight.detach(), index[: len(model.rows.weight)]
+    call, tables = (model, ()) if is_module else (Functions(), (table,))
+    sizes = (*[None] * len(tables), {0: torch.export.Dim("rows", min=2)})
+    exported = torch.export.export(call, (*tables, index), dynamic_shapes=sizes, strict=is_strict)
     names = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
     assert names
     assert not [name for name in names if not name.startswith(("aten.", "<built-in function"))]
-    assert np.allclose(exported.module()(index[1:]).detach(), expected_of(model, index[1:]), atol=1e-5)
-
-
-@pytest.mark.parametrize("is_strict", [False, True])
-def test_so_has_one_of_functions(model_and_index, is_strict):
-    table, index = model_and_index[0].rows.weight.detach(), model_and_index[1]
-    index = index[: len(table)]
-    sizes = {"dynamic_shapes": (None, {0: torch.export.Dim("rows", min=2)})}
-    exported = torch.export.export(Functions(), (table, index), strict=is_strict, **sizes)
-    assert "gathernest" not in exported.graph_module.code
-    torch.testing.assert_close(exported.module()(table, index[1:]), Functions()(table, index[1:]))
+    wanted = torch.from_numpy(expected_of(model, index[1:])) if is_module else call(table, index[1:])
+    torch.testing.assert_close(exported.module()(*tables, index[1:]).detach(), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.thorough
@@ -221,12 +215,10 @@ def test_modules_on_the_device_meta_run_as_torchs():
 
 
 def test_fake_tensors_get_a_fake_result():
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
+    with torch._subclasses.fake_tensor.FakeTensorMode():
         for rows in (5, 100_000):
-            shape = gnt.embedding(torch.zeros(rows, 7, dtype=torch.int64), torch.empty(rows, 64)).shape
-            assert shape == (rows, 7, 64)
+            found = gnt.embedding(torch.zeros(rows, 7, dtype=torch.int64), torch.empty(rows, 64))
+            assert found.shape == (rows, 7, 64)
 
 
 def lookups(model, index, table):
@@ -319,45 +311,26 @@ def test_torch_set_num_threads_is_obeyed():
     assert alone == 0 < shared
 
 
-class Lookups(torch.utils.data.Dataset):
-    """Rows of a table, looked up by a large call of the process that loads them; with its number of threads."""
-
-    def __init__(self):
-        self.rows = gnt.Embedding(20_000, 64).requires_grad_(False)
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, place):
-        return self.rows((torch.arange(40_000) + place) % 20_000)[:3], torch.get_num_threads()
-
-
 @pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_workers_of_a_data_loader_look_rows_up(context):
-    """The threads that run here do not exist in a process that is forked."""
-    lookups = Lookups()
-    lookups[0]
-    loader = torch.utils.data.DataLoader(lookups, num_workers=1, multiprocessing_context=context)
-    for place, (found, threads) in enumerate(loader):
-        assert torch.equal(found[0], lookups.rows.weight[place : place + 3])
-        assert threads.item() == 1
+    """The threads that run here do not exist in a process that is forked, and one that is spawned imports no tests."""
+    rows = gnt.Embedding(20_000, 64).requires_grad_(False)
+    indices = [(torch.arange(40_000) + place) % 20_000 for place in range(2)]
+    rows(indices[0])
+    loader = torch.utils.data.DataLoader(indices, None, collate_fn=rows, num_workers=1, multiprocessing_context=context)
+    assert [found[0].equal(rows.weight[place]) for place, found in enumerate(loader)] == [True, True]
 
 
+ENDS = torch.tensor([0, 2])
 OPERATORS = {
     "index_select": [((5, 3), (0, INDEX[1])), ((5, 3), (0, INDEX[1], 2, True))],
     "index_select_backward": [((4, 3), ([5, 3], 0, INDEX[1], 0, True)), ((3, 4), ([3, 5], 1, INDEX[1]))],
     "gather": [((5, 3), (0, INDEX[1][:, None])), ((5, 3), (0, INDEX[1][:, None] - 5, True))],
     "gather_backward": [((4, 1), ([5, 3], 0, INDEX[1][:, None] - 5, True))],
     "index_add": [((5, 3), (0, INDEX[1], (4, 3), 2))],
-    "embedding_bag": [
-        ((5, 3), (INDEX[1], torch.tensor([0, 2]), (4,), "sum", 4)),
-        ((5, 3), (INDEX[1:], None, None, "mean")),
-    ],
-    "embedding_bag_backward": [
-        ((2, 3), (INDEX[1], torch.tensor([0, 2]), (4,), 5)),
-        ((1, 3), (INDEX[1:], None, None, 5, "mean", 4, True)),
-    ],
-    "embedding_bag_weights_backward": [((2, 3), ((5, 3), INDEX[1], torch.tensor([0, 2])))],
+    "embedding_bag": [((5, 3), (INDEX[1], ENDS, (4,), "sum", 4)), ((5, 3), (INDEX[1:], None, None, "mean"))],
+    "embedding_bag_backward": [((2, 3), (INDEX[1], ENDS, (4,), 5)), ((1, 3), (INDEX[1:], None, None, 5))],
+    "embedding_bag_weights_backward": [((2, 3), ((5, 3), INDEX[1], ENDS))],
     "embedding_bag_largest": [((5, 3), (INDEX[1:], None, 4))],
 }
 
@@ -367,14 +340,10 @@ def test_every_row_of_the_table_is_registered_as_torch_wants():
     assert registered == {f"gathernest::{name}" for name in OPERATORS}
     for name, cases in OPERATORS.items():
         for shape, rest in cases:
-            wants_grad = name not in (
-                "embedding_bag_largest",
-                "embedding_bag_backward",
-                "embedding_bag_weights_backward",
-            )
-            arguments = [
-                torch.rand(each, requires_grad=wants_grad) if isinstance(each, tuple) else each for each in rest
+            wants_grad = not name.startswith("embedding_bag_")
+            given = [
+                torch.rand(each, requires_grad=wants_grad) if isinstance(each, tuple) else each
+                for each in (shape, *rest)
             ]
-            given = torch.rand(shape, requires_grad=wants_grad), *arguments
             outcome = torch.library.opcheck(getattr(torch.ops.gathernest, name).default, given)
             assert set(outcome.values()) == {"SUCCESS"}, name

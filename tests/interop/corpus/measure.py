@@ -2,7 +2,6 @@
 
     --exporter script|dynamo|openvino   which exports to measure (default: script)
     --scales 1 16 512                   the batches, as multiples of 4
-    --json FILE                         write the rows there, too
 
 The models are written into FOLDER first, with tables of 100,000 rows. Each is called until it has decided where its
 gathers run, and its bytes are compared. Then both ways take turns in one process. A turn begins with a pause, since
@@ -12,12 +11,10 @@ faster. Needs torch and what `write.py` needs.
 """
 
 import argparse
-import json
 import statistics
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,15 +34,14 @@ NAMES = (
 )
 
 
-def measure(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the medians of both ways in microseconds, their ratio, and how many gathers run here."""
+def measure(path: Path, inputs: dict[str, np.ndarray]) -> tuple[str, float, float]:
+    """Return a line of text, the ratio of the medians, and that of the least times."""
     model, theirs = gn.load(path), open_runtime(path)
-    wanted = theirs(inputs)
-    end = time.perf_counter() + BUDGET_S
+    wanted, end = theirs(inputs), time.perf_counter() + BUDGET_S
     found = model.run(inputs)
     while model.plan.is_trial and time.perf_counter() < end:
         found = model.run(inputs)
-    has_same_bytes = [ours.tobytes() for ours in found.values()] == [array.tobytes() for array in wanted]
+    remark = "" if [each.tobytes() for each in found.values()] == [each.tobytes() for each in wanted] else "OTHER BYTES"
     ways, times = (lambda: model.run(inputs), lambda: theirs(inputs)), ([], [])
     end = time.perf_counter() + BUDGET_S
     for turn in range(TURNS):
@@ -58,17 +54,10 @@ def measure(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
                 times[place].append((time.perf_counter_ns() - start) / 1e3)
         if time.perf_counter() > end:
             break
-    ours_us, theirs_us = map(statistics.median, times)
-    here = sum(entry.is_here for entry in model.plan)
-    return {
-        "ours_us": ours_us,
-        "runtime_us": theirs_us,
-        "ratio": theirs_us / ours_us,
-        "least_ratio": min(times[1]) / min(times[0]),
-        "here": here,
-        "is_trial": model.plan.is_trial,
-        "same_bytes": has_same_bytes,
-    }
+    (ours, ours_least), (whole, whole_least) = ((statistics.median(each), min(each)) for each in times)
+    here, ratio, least = sum(entry.is_here for entry in model.plan), whole / ours, whole_least / ours_least
+    remark += "  in trial" * model.plan.is_trial
+    return f"{ours:>12,.1f}{whole:>12,.1f}{ratio:>7.2f}{least:>7.2f}{here:>3} here  {remark}", ratio, least
 
 
 def main() -> None:
@@ -78,30 +67,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--exporter", choices=write.EXPORTERS, default="script")
     parser.add_argument("--scales", type=int, nargs="+", default=(1, 16, 512))
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    rows = []
+    ratios = {scale: list[tuple[float, ...]]() for scale in options.scales}
     for file, reason in write.write(options.folder, options.names, [options.exporter], ROWS):
         if reason:
             print(f"{file}: not exported: {reason}")
             continue
-        name = file.partition(".")[0]
         for scale in options.scales:
-            inputs = CASES[name].inputs(np.random.default_rng(0), BATCH * scale, ROWS)
-            row = {"model": file, "scale": scale, **measure(options.folder / file, inputs)}
-            rows.append(row)
-            times = f"{row['ours_us']:>12,.1f}{row['runtime_us']:>12,.1f}"
-            text = f"{times}{row['ratio']:>7.2f}{row['least_ratio']:>7.2f}{row['here']:>3} here"
-            remarks = ("" if row["same_bytes"] else "  OTHER BYTES") + ("  in trial" if row["is_trial"] else "")
-            print(f"{file:<30}{scale:>5}{text}{remarks}", flush=True)
-    for scale in options.scales:
-        for key in ("ratio", "least_ratio"):
-            ratios = [row[key] for row in rows if row["scale"] == scale]
-            mean = statistics.geometric_mean(ratios)
-            print(f"scale {scale}, {key}: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+            inputs = CASES[file.partition(".")[0]].inputs(np.random.default_rng(0), BATCH * scale, ROWS)
+            text, *found = measure(options.folder / file, inputs)
+            ratios[scale].append(tuple(found))
+            print(f"{file:<30}{scale:>5}{text}", flush=True)
+    for scale, rows in ratios.items():
+        for what, column in zip(("medians", "least times"), zip(*rows, strict=True), strict=True):
+            mean = statistics.geometric_mean(column)
+            print(f"scale {scale}, ratios of {what}: geometric mean {mean:.3f}, lowest {min(column):.3f}")
 
 
 if __name__ == "__main__":

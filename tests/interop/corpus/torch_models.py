@@ -80,6 +80,17 @@ def even_bags(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
 FLAT_AXES = {"dense": {0: "batch"}, "first": {0: "indices"}, "second": {0: "indices"}, "offsets": {0: "batch"}}
 
 
+class Model(nn.Module):
+    """A module whose `build` makes its parts, with this number of rows in its large tables."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.build(rows)
+
+    def build(self, rows: int) -> None:
+        pass
+
+
 class Attention(nn.Module):
     """Self-attention of several heads, over a cache of keys and values where there is one."""
 
@@ -116,9 +127,8 @@ class Layer(nn.Module):
 
 
 @case(lambda rng, batch, rows: tokens(rng, batch, rows) | {"segments": rng.integers(0, 2, (batch, LENGTH))})
-class Bert(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+class Bert(Model):
+    def build(self, rows: int) -> None:
         self.token, self.position = nn.Embedding(rows, DIM, padding_idx=0), nn.Embedding(64, DIM)
         self.segment, self.norm, self.layer = nn.Embedding(2, DIM), nn.LayerNorm(DIM), Layer()
         self.pool = nn.Linear(DIM, DIM)
@@ -132,11 +142,10 @@ class Bert(nn.Module):
 
 
 @case(tokens)
-class Roberta(nn.Module):
+class Roberta(Model):
     """Positions count the tokens that are no padding."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.token, self.position = nn.Embedding(rows, DIM, padding_idx=0), nn.Embedding(64, DIM, padding_idx=0)
         self.layer = Layer()
 
@@ -158,11 +167,10 @@ def cached(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
 
 
 @case(cached)
-class GptCache(nn.Module):
+class GptCache(Model):
     """A step of a decoder with a cache of keys and values."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.token, self.position = nn.Embedding(rows, DIM), nn.Embedding(64, DIM)
         self.attention, self.norm = Attention(), nn.LayerNorm(DIM)
 
@@ -175,11 +183,10 @@ class GptCache(nn.Module):
 
 
 @case(lambda rng, batch, rows: states(rng, batch, rows) | {"positions": rng.integers(0, 64, (batch, LENGTH))})
-class Rope(nn.Module):
+class Rope(Model):
     """Rotary embeddings, whose angles are looked up by position."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         angles = torch.outer(torch.arange(64).float(), 10000 ** (-torch.arange(0, DIM, 2).float() / DIM))
         self.register_buffer("cos", torch.cat([angles.cos()] * 2, -1))
         self.register_buffer("sin", torch.cat([angles.sin()] * 2, -1))
@@ -190,11 +197,10 @@ class Rope(nn.Module):
 
 
 @case(tokens)
-class RelativeBias(nn.Module):
+class RelativeBias(Model):
     """Biases of attention by distance, as T5 has them."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.token, self.bias, self.attention = nn.Embedding(rows, DIM), nn.Embedding(9, HEADS), Attention()
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -204,11 +210,10 @@ class RelativeBias(nn.Module):
 
 
 @case(tokens)
-class TiedNorm(nn.Module):
+class TiedNorm(Model):
     """LayerNorm and MatMul with the table's own rows."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.token, self.norm = nn.Embedding(rows, DIM), nn.LayerNorm(DIM)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -216,11 +221,10 @@ class TiedNorm(nn.Module):
 
 
 @case(lambda rng, batch, rows: states(rng, batch, rows) | {"lengths": rng.integers(1, LENGTH + 1, batch)})
-class LastState(nn.Module):
+class LastState(Model):
     """The last state of each sequence, by pairs of indices."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.out = nn.Linear(DIM, 3)
 
     def forward(self, states: Tensor, lengths: Tensor) -> Tensor:
@@ -230,11 +234,10 @@ class LastState(nn.Module):
 # ---- recommenders ----
 
 
-class Recommender(nn.Module):
+class Recommender(Model):
     mode = "sum"
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.tables = nn.ModuleList(nn.EmbeddingBag(rows, DIM, mode=self.mode) for _ in range(2))
         self.bottom = nn.Sequential(nn.Linear(13, DIM), nn.ReLU())
         self.top = nn.Sequential(nn.Linear(3 * DIM, 16), nn.ReLU(), nn.Linear(16, 1), nn.Sigmoid())
@@ -270,11 +273,6 @@ class DlrmEvenSum(EvenRecommender):
     pass
 
 
-@case(even_bags)
-class DlrmEvenMean(EvenRecommender):
-    mode = "mean"
-
-
 def weighted(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
     found = flat_bags(rng, batch, rows)
     found["offsets"][1:] -= found["offsets"][1:] % 4  # some bags are empty
@@ -282,9 +280,8 @@ def weighted(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
 
 
 @case(weighted, {"first": {0: "indices"}, "offsets": {0: "batch"}, "weights": {0: "indices"}})
-class WeightedBags(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+class WeightedBags(Model):
+    def build(self, rows: int) -> None:
         self.table = nn.EmbeddingBag(rows, DIM, mode="sum")
 
     def forward(self, first: Tensor, offsets: Tensor, weights: Tensor) -> Tensor:
@@ -295,11 +292,10 @@ class WeightedBags(nn.Module):
     lambda rng, batch, rows: {name: flat_bags(rng, batch, 9)[name] for name in ("first", "offsets")},
     {"first": {0: "indices"}, "offsets": {0: "batch"}},
 )
-class PaddedBags(nn.Module):
+class PaddedBags(Model):
     """Bags without the rows of a padding index; some are empty then."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.table = nn.EmbeddingBag(rows, DIM, mode="sum", padding_idx=3)
 
     def forward(self, first: Tensor, offsets: Tensor) -> Tensor:
@@ -307,11 +303,10 @@ class PaddedBags(nn.Module):
 
 
 @case(even_bags)
-class RowsThenSum(nn.Module):
+class RowsThenSum(Model):
     """Sums and means of rows that nothing else reads."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.table = nn.Embedding(rows, DIM)
 
     def forward(self, dense: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -319,11 +314,10 @@ class RowsThenSum(nn.Module):
 
 
 @case(lambda rng, batch, rows: {"ids": rng.integers(0, 2**40, (batch, 3))})
-class HashEmbedding(nn.Module):
+class HashEmbedding(Model):
     """Rows of two tables by hashes of the ids."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.rows, self.one, self.two = rows, nn.Embedding(rows, DIM), nn.Embedding(rows, DIM)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -334,11 +328,10 @@ class HashEmbedding(nn.Module):
     lambda rng, batch, rows: {"history": rng.integers(0, rows, (batch, BAG)), "items": rng.integers(0, rows, 40)},
     {"history": {0: "batch"}},
 )
-class TwoTowers(nn.Module):
+class TwoTowers(Model):
     """The best of some items for the mean of what each user saw."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.table, self.user, self.item = nn.Embedding(rows, DIM), nn.Linear(DIM, 16), nn.Linear(DIM, 16)
 
     def forward(self, history: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
@@ -348,11 +341,10 @@ class TwoTowers(nn.Module):
 
 
 @case(lambda rng, batch, rows: {"features": rng.integers(0, 5, (batch, 3))})
-class Columns(nn.Module):
+class Columns(Model):
     """A table for each column, and one table for all with an offset for each column."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.each = nn.ModuleList(nn.Embedding(size, 4) for size in (5, 7, 11))
         self.joint = nn.Embedding(23, 4)
         self.register_buffer("offsets", torch.tensor([0, 5, 12]))
@@ -365,9 +357,8 @@ class Columns(nn.Module):
 # ---- tables of few bits ----
 
 
-class Quantised(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+class Quantised(Model):
+    def build(self, rows: int) -> None:
         self.register_buffer("table", torch.randint(0, 255, (rows, DIM)).to(torch.uint8))
         self.register_buffer("scale", torch.rand(rows))
         self.register_buffer("bias", torch.rand(rows))
@@ -390,11 +381,10 @@ class QuantisedTable(Quantised):
 
 
 @case(tokens)
-class HalfTable(nn.Module):
+class HalfTable(Model):
     """A table of float16 that is cast before it is read, and one that is cast after."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.register_buffer("table", torch.randn(rows, DIM).half())
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -417,9 +407,8 @@ GRAPH_AXES = {"nodes": {0: "count"}, "sources": {0: "edges"}, "targets": {0: "ed
 
 
 @case(graph, GRAPH_AXES)
-class GraphConvolution(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+class GraphConvolution(Model):
+    def build(self, rows: int) -> None:
         self.out = nn.Linear(DIM, DIM)
 
     def forward(self, nodes: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
@@ -428,9 +417,8 @@ class GraphConvolution(nn.Module):
 
 
 @case(graph, GRAPH_AXES)
-class GraphAttention(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+class GraphAttention(Model):
+    def build(self, rows: int) -> None:
         self.score = nn.Linear(2 * DIM, 1)
 
     def forward(self, nodes: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
@@ -453,11 +441,8 @@ def beams(rng: np.random.Generator, batch: int, rows: int) -> Arrays:
 
 
 @case(beams)
-class BeamStep(nn.Module):
+class BeamStep(Model):
     """A step of a beam search: the best continuations, and the histories and caches of their beams."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__()
 
     def forward(self, logits: Tensor, scores: Tensor, history: Tensor, cache: Tensor) -> tuple[Tensor, ...]:
         total = (scores[:, :, None] + logits.log_softmax(-1)).flatten(1)
@@ -469,11 +454,10 @@ class BeamStep(nn.Module):
 
 
 @case(lambda rng, batch, rows: states(rng, batch, rows))
-class Experts(nn.Module):
+class Experts(Model):
     """The matrices of two of six experts for each state."""
 
-    def __init__(self, rows: int) -> None:
-        super().__init__()
+    def build(self, rows: int) -> None:
         self.router, self.weights = nn.Linear(DIM, 6), nn.Parameter(torch.randn(6, DIM, DIM))
 
     def forward(self, states: Tensor) -> Tensor:
@@ -483,42 +467,9 @@ class Experts(nn.Module):
 
 
 @case(lambda rng, batch, rows: states(rng, batch, rows))
-class Sorted(nn.Module):
+class Sorted(Model):
     """States in the order of their scores, and the elements of each in order."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__()
 
     def forward(self, states: Tensor) -> tuple[Tensor, Tensor]:
         order = states.sum(-1).argsort(-1)[:, :, None].expand(-1, -1, DIM)
         return torch.gather(states, 1, order), torch.gather(states, 2, states.argsort(-1))
-
-
-@case(
-    lambda rng, batch, rows: {
-        "x": rng.standard_normal((batch, 9), np.float32),
-        "places": rng.integers(0, 9, (batch, 9)),
-    }
-)
-class TakeAlong(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-
-    def forward(self, x: Tensor, places: Tensor) -> Tensor:
-        return torch.take_along_dim(x.relu(), places, 1) + 1
-
-
-@case(
-    lambda rng, batch, rows: {
-        "x": rng.standard_normal((batch, 9, 7, 3), np.float32),
-        "i": rng.integers(0, 9, (batch, 4)),
-        "j": rng.integers(0, 7, (batch, 4)),
-    }
-)
-class AdvancedIndexing(nn.Module):
-    def __init__(self, rows: int) -> None:
-        super().__init__()
-
-    def forward(self, x: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        rows = torch.arange(x.shape[0], device=x.device)[:, None]
-        return x[rows, i, j], x[:, [0, -1, 3]], x[:, :, j[0]]

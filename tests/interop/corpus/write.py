@@ -44,16 +44,13 @@ def write(
         inputs = case.inputs(np.random.default_rng(0), TRACED_BATCH, rows)
         tensors = {key: torch.from_numpy(array) for key, array in inputs.items()}
         for exporter in exporters:
-            path = folder / f"{name}.{exporter}{EXPORTERS[exporter]}"
-            if path.exists():
-                yield path.name, ""
-                continue
+            path, reason = folder / f"{name}.{exporter}{EXPORTERS[exporter]}", ""
             try:
-                _export(exporter, module, tensors, case.dynamic, path)
+                if not path.exists():
+                    _export(exporter, module, tensors, case.dynamic, path)
             except Exception as error:  # exporters raise errors of every kind
-                yield path.name, f"{type(error).__name__}: {str(error).strip()[:200]!r}"
-                continue
-            yield path.name, ""
+                reason = f"{type(error).__name__}: {str(error).strip()[:200]!r}"
+            yield path.name, reason
 
 
 def _export(exporter: str, module: Any, tensors: dict[str, Any], dynamic: Any, path: Path) -> None:
@@ -83,15 +80,6 @@ def _export(exporter: str, module: Any, tensors: dict[str, Any], dynamic: Any, p
         torch.onnx.export(module, tuple(tensors.values()), str(path), **arguments)
 
 
-def main() -> None:
-    """Write the corpus, and print what was not exported."""
-    count = failed = 0
-    for name, reason in write(Path(sys.argv[1]), sys.argv[2:]):
-        count, failed = count + 1, failed + bool(reason)
-        if reason:
-            print(f"{name}: not exported: {reason}", flush=True)
-    print(f"{count - failed} models; {failed} were not exported")
-
-
 if __name__ == "__main__":
-    main()
+    for name, reason in write(Path(sys.argv[1]), sys.argv[2:]):
+        print(f"{name}: {f'not exported: {reason}' if reason else 'written'}", flush=True)
