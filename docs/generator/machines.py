@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from gathernest.lowering.drawings.svg import standalone
+from gathernest.playground.drawings import standalone
 from gathernest.tools.bench.cases.case import Case, describe
 from gathernest.tools.bench.cases.suite import APART, FAMILIES
 from gathernest.tools.bench.machines import machine_name, stored_runs

@@ -20,9 +20,9 @@ from gathernest.kernels.calibration.calibrate import keep
 from gathernest.kernels.host.machine_files import measured_file
 from gathernest.kernels.host.machine_files.calibration_file import Calibration, forget_calibration, machine_facts
 from gathernest.kernels.tuned_schedules.records import Record, write_records
+from gathernest.playground.play.settings import Settings
 from gathernest.tools import cli
 from gathernest.tools.mlir_opt import opt
-from gathernest.tools.play.settings import Settings
 
 from ..selection import examples
 

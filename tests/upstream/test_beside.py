@@ -12,9 +12,9 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.modules.context import parse_module
-from gathernest.kernels.playground import beside_upstream as beside
 from gathernest.lowering.upstream.strict import strict_module
 from gathernest.lowering.upstream.tools import find_tools
+from gathernest.playground import beside_upstream as beside
 from gathernest.tools import cli
 from gathernest.tools.commands import show
 from gathernest.tools.console.terminal import Parser

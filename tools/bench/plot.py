@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...ir.errors import DependencyError
-from ...lowering.drawings.svg import standalone
+from ...playground.drawings import standalone
 from ..console.terminal import UsageError
 from .plots.cases_plot import cases_plot
 from .report import Report, as_json

@@ -63,8 +63,8 @@ def add_stage_options(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the stage and compare; the exit status is 1 where bytes differ."""
     require("xdsl", "numba", "llvmlite")
-    from ...kernels.playground.check_stage import check_stage, difference, reference_result
-    from ...kernels.playground.run_stage import execute, lowered
+    from ...playground.check import check_stage, difference, reference_result
+    from ...playground.stage import execute, lowered
 
     if options.dump_dir is not None:
         check_folder("--dump-dir", options.dump_dir, "stages")
@@ -98,9 +98,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _lower(module: "ModuleOp", pipeline: str | None, engine: str, options: argparse.Namespace, comment: str) -> None:
     """Run the passes that an engine needs, and print and write what the options ask for."""
-    from ...kernels.playground.run_stage import passes_to_run
     from ...lowering.pipeline import record_stages
     from ...lowering.stage_files import write_stages
+    from ...playground.stage import passes_to_run
 
     passes = passes_to_run(module, pipeline, engine)
     made: list[Stage] = []
@@ -160,8 +160,8 @@ def gather_of(given: dict[str, Any]) -> "tuple[Problem, np.ndarray, np.ndarray]"
     """Return the problem that the options name, with its arrays."""
     from ...ir.array_spec import ArraySpec
     from ...ir.element_types import element_type_name
-    from ...kernels.playground.stage_file import filled, read_array
     from ...kernels.problems.named_problem import problem_of
+    from ...playground.stage import filled, read_array
 
     for name in ("data", "indices"):
         if given[name] is None:

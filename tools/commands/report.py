@@ -23,8 +23,7 @@ from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
 
 if TYPE_CHECKING:
-    from ...kernels.report.section import Section
-    from ...kernels.report.side_by_side.beside import Beside
+    from ...playground.sections import Beside, Section
 
 # Timings of each schedule, and the gathers of a model that are shown in full.
 ROUNDS, MOST_IN_FULL = 9, 8
@@ -104,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         return _report_model(options, given)
     if options.node is not None:
         raise UsageError("--node is for a model, and there is none; name its file, or leave out --node")
-    from ...kernels.report.side_by_side.beside import beside
+    from ...playground.sections import beside
 
     problem = problem_of(**problem_arguments(options))
     read_schedule(options.against, "--against")
@@ -158,8 +157,8 @@ def _write(
     title: str = "gathernest report",
 ) -> int:
     """Make the sections and write the page."""
-    from ...kernels.report.page import page
-    from ...kernels.report.section import section_of
+    from ...playground.report import page
+    from ...playground.sections import section_of
 
     timing, sections = not options.no_timing, []
     with progress("reporting", len(jobs)) as show:
@@ -177,8 +176,8 @@ def _write_two(
     options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None, other: "Beside"
 ) -> int:
     """Write the page of a gather and what stands beside it."""
-    from ...kernels.report.page import TWO, page
-    from ...kernels.report.side_by_side.pair import pair_of
+    from ...playground.report import TWO, page
+    from ...playground.sections import pair_of
 
     timing = not options.no_timing
     with progress("reporting") as show:

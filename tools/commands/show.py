@@ -212,7 +212,7 @@ def _print_diff(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -
 
 def _print_upstream(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> None:
     """Compile a stage by upstream's tools, and print how it compares with ours."""
-    from ...kernels.playground.beside_upstream import beside_upstream
+    from ...playground.beside_upstream import beside_upstream
 
     name = options.stage or list(stages)[-1]
     found = beside_upstream(kernel.plan, name, stages[name].text, options.rounds or ROUNDS)

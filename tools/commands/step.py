@@ -13,7 +13,7 @@ from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, p
 from .exec import add_stage_options, gather_of, read_file, with_header
 
 if TYPE_CHECKING:
-    from ...kernels.stepping.steps import Steps
+    from ...playground.steps import Steps
 
 EXAMPLES = """examples:
   gathernest step --data 5x4xf32 --indices "[4,-1,0]xi64" --element 1,2
@@ -66,10 +66,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> "Steps":
-    from ...kernels.playground.step import stage_of, stage_of_text
     from ...kernels.runtime.compile import module_of
     from ...kernels.runtime.plan import make_plan
-    from ...kernels.stepping.stage_steps import step_stage
+    from ...playground.step import stage_of, stage_of_text, step_stage
 
     element = _element(options.element)
     if options.file is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .terminal import flag_of, make_console
 
 if TYPE_CHECKING:
-    from ...kernels.playground.beside_upstream import BesideUpstream, HotLoop
+    from ...playground.beside_upstream import BesideUpstream, HotLoop
 
 WIDTH = 56
 # The options that name a gather, with what they are where the command line has none.
@@ -41,7 +41,7 @@ def columns(left: Sequence[str], right: Sequence[str], width: int = WIDTH) -> li
 
 def print_beside(found: "BesideUpstream", show: str) -> None:
     """Print a comparison."""
-    from ...kernels.playground.beside_upstream import OURS, THEIRS
+    from ...playground.beside_upstream import OURS, THEIRS
 
     console = make_console()
     sections = {

@@ -5,11 +5,11 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.modules.context import make_context, parse_module
-from gathernest.kernels.report.trace_plan import trace
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.provenance.record import trace_stages
 from gathernest.lowering.provenance.trace import Level, Trace
+from gathernest.playground.sections import trace
 
 CASES = {
     "rows": ("gather", "100000x64xf32", "20000xi64", {}),

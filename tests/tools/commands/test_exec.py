@@ -7,8 +7,8 @@ import pytest
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.exec_comment import array_text, header_options
-from gathernest.kernels.playground.stage_file import filled, read_array
 from gathernest.kernels.problems.named_problem import problem_of
+from gathernest.playground.stage import filled, read_array
 from gathernest.tools.cli import main
 
 SHOW = ["show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds"]

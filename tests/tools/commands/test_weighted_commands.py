@@ -120,7 +120,7 @@ def test_a_stage_runs_again(gathernest, tmp_path, words, command):
 
 @pytest.mark.parametrize("words", [BAGS, MEANS, BAGS[:-1]])
 def test_the_playground_rejects_bags(gathernest, monkeypatch, words):
-    monkeypatch.setattr("gathernest.tools.play.server.require_marimo", lambda: None)
+    monkeypatch.setattr("gathernest.playground.play.server.require_marimo", lambda: None)
     ended = gathernest("play", *words, "--no-browser")
     assert ended.status == 2
     said = f"the steps of the playground are of gathers and gradients, got {words[1]}; gathernest show --operator"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ....lowering.drawings.svg import FONT_SIZE, LETTER, Element, add
+from ....playground.drawings import FONT_SIZE, LETTER, Element, add
 
 # Pixels: the height of a row and of a bar in it, and the space around the picture and between its parts.
 ROW, THICK, SPACE = 21.0, 14.0, 16.0

@@ -3,7 +3,7 @@
 from textwrap import wrap
 from typing import Any
 
-from ....lowering.drawings.svg import Element, drawing, finished, width_of
+from ....playground.drawings import Element, drawing, finished, width_of
 from ..measure import OURS
 from ..table import ratio_text, time_text
 from .bars import BOUND, FASTER, ROW, SLOWER, SPACE, Column, letters, write, write_below

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ....lowering.drawings.svg import drawing, finished, width_of
+from ....playground.drawings import drawing, finished, width_of
 from ..table import ALL, ratio_text
 from .bars import FASTER, ROW, SLOWER, SPACE, Column, write, write_below
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from ....kernels.report.page import TEMPLATES, render
+from ....playground.report import TEMPLATES, render
 from .chart import chart
 from .history import History, Judged
 from .labels import number, p_value, percent

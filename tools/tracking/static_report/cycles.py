@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ....kernels.drawings.machine_analysis import MachineAnalysisError, machine_analysis
 from ....lowering.provenance.assembly import kind_of
 from ....lowering.provenance.trace import Line, MachineLoop
+from ....playground.machine_analysis import MachineAnalysisError, machine_analysis
 from .kernel_facts import LoopFacts
 
 

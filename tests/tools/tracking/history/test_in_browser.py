@@ -8,7 +8,7 @@ from gathernest.tools.tracking.history.history import judge, make_history
 from gathernest.tools.tracking.history.page import page
 from gathernest.tools.tracking.history.series import Series
 
-from ....kernels.report.browser import browser, check_silent
+from ....playground.report.browser import browser, check_silent
 
 pytestmark = pytest.mark.thorough
 
