@@ -36,7 +36,7 @@ _NAMES = {
     "playground.script": "ScheduleScript schedule",
     "playground.stage": "run_stage",
     "playground.step": "step",
-    "playground.steps": "Steps",
+    "playground.trace": "Steps",
 }
 # Modules that import NumPy and modules of ours alone; a test holds them to it.
 _WITHOUT_LIBRARIES = (

@@ -37,6 +37,6 @@ from .playground.script import ScheduleScript as ScheduleScript
 from .playground.script import schedule as schedule
 from .playground.stage import run_stage as run_stage
 from .playground.step import step as step
-from .playground.steps import Steps as Steps
+from .playground.trace import Steps as Steps
 
 __version__: str

@@ -29,7 +29,7 @@ from ..kernels.tuning.sample_arrays import strided_array
 from ..lowering.pipeline import Stage, run_pipeline
 from ..lowering.schedule.machine_model import LINE_BYTES
 from ..lowering.schedule.schedule import parse_specs
-from .steps import loop_names, thread_of
+from .trace import loop_names, thread_of
 
 # Tiles of a loop and owners of an axis that a small instance has at most.
 MOST_TILES = 4

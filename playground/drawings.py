@@ -32,7 +32,7 @@ from ..lowering.nest.queries import viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
 from .accesses import Accesses, ElementAccess, accesses_of
 from .machine_analysis import ASSUMPTION, MachineAnalysis
-from .steps import loop_names
+from .trace import loop_names
 
 Element = ElementTree.Element
 

@@ -27,7 +27,7 @@ from .drawings import access_drawing, nest_drawing, port_drawing, stream_drawing
 from .levels import first_open
 from .machine_analysis import MachineAnalysisError, machine_analysis
 from .step import step_stage
-from .steps import Steps
+from .trace import Steps
 
 if TYPE_CHECKING:
     from ..kernels.kernel import Kernel

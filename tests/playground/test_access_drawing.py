@@ -22,7 +22,7 @@ from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.traffic import Traffic
 from gathernest.playground.accesses import accesses_of, small_instance, spread_indices
 from gathernest.playground.drawings import access_drawing, stream_drawing, worth_drawing
-from gathernest.playground.steps import thread_of
+from gathernest.playground.trace import thread_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Of a longer drawing the golden has the sentences, and how many elements of each kind there are.

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import pytest
 
@@ -25,29 +26,29 @@ def played(capsys, monkeypatch, commands: str) -> str:
 
 def places(out: str) -> list[str]:
     """Return the numbers of the steps that were shown, in order."""
-    return [word for word in out.split() if word.startswith("[") and word.endswith("/5]")]
+    return [word for word in out.split() if word.startswith("[") and word.endswith("/4]")]
 
 
 def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
     status, out, _ = outcome(capsys, *GATHER, "--element", "1,1")
     assert status == 0
     assert out.startswith("gather 3x2xf32 by 3xi64 -> 3x2xf32, axis 0, batch_dims 0, bounds error; stage hoist-inva")
-    assert "rule: indices[1] = -1, -1 + 3 = 2 (wrap); out[1, 1] = data[2, 1]" in out
-    assert "element = data[2, 1] = 6.0: byte 20, cache line 0" in out
+    assert "read from data[2, 1]\n" in out
+    assert re.search(r"memref.load +position=2, j=1 +element=6.0 +data\[2, 1\] byte 20 line 0", out)
 
 
 def test_commands_go_forwards_and_back(capsys, monkeypatch):
-    out = played(capsys, monkeypatch, "\nn\np\ng 5\nq\nn\n")
-    assert places(out) == ["[1/5]", "[2/5]", "[3/5]", "[2/5]", "[5/5]"]
+    out = played(capsys, monkeypatch, "\nn\np\ng 4\nq\nn\n")
+    assert places(out) == ["[1/4]", "[2/4]", "[3/4]", "[2/4]", "[4/4]"]
     assert ">   3 |     %result = gather.gather" in out
 
 
 def test_the_ends_and_what_is_no_command_are_said(capsys, monkeypatch):
-    out = played(capsys, monkeypatch, "p\ng 6\ng\nhop 2\ng 5\n\n")
-    assert places(out) == ["[1/5]", "[5/5]"]
+    out = played(capsys, monkeypatch, "p\ng 5\ng\nhop 2\ng 4\n\n")
+    assert places(out) == ["[1/4]", "[4/4]"]
     for said in (
         "this is the first step",
-        "there is no step '6'; give g with a number from 1 to 5",
+        "there is no step '5'; give g with a number from 1 to 4",
         "there is no step ''; give g",
         "there is no command 'hop 2'; Enter or n: next",
         "this is the last step",
@@ -57,7 +58,7 @@ def test_the_ends_and_what_is_no_command_are_said(capsys, monkeypatch):
 
 def test_all_steps_are_listed_on_demand(capsys, monkeypatch):
     out = played(capsys, monkeypatch, "l\n")
-    assert "6.0 is stored to out[1, 1]: byte 12, cache line 0" in out
+    assert "out[1, 1] byte 12 line 0" in out
 
 
 def test_json_is_one_object(capsys):
@@ -85,14 +86,14 @@ def test_a_file_is_stepped_through_with_its_own_lines(file, capsys):
 def test_a_file_goes_on_to_a_later_stage(file, capsys):
     status, out, _ = outcome(capsys, str(file), "--element", "2,3", "--stage", "cse")
     assert status == 0
-    assert "; stage cse\n" in out and "scf.for %j" in out
+    assert "; stage cse\n" in out and " scf.for inner " in out
 
 
 def test_a_stage_that_is_wrong_has_exit_status_1(file, capsys):
     file.write_text(file.read_text().replace("arith.minsi %index, %last", "arith.maxsi %index, %last"))
     status, out, _ = outcome(capsys, str(file), "--indices", "[4,0,1]xi64", "--element", "1,0")
     assert status == 1
-    assert "the stage is wrong here: the operator's reference gives " in out
+    assert "wrong: the operator's reference gives " in out
 
 
 ERRORS = {

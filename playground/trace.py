@@ -1,7 +1,11 @@
-"""The trace of one element: loads and stores with their bytes, iterations with their threads, and steps of all."""
+"""The trace of one element of a result: which operations ran, with which values, on which bytes, by which thread.
+
+`Steps` are frozen values, and print themselves as a table, as HTML and as JSON. `Arrays` finds the caller's element and
+its bytes behind a load or a store of a stage.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
@@ -19,26 +23,31 @@ from ..ir.dialects.types import numpy_dtype
 from ..ir.interpreters.recorder import Touch
 from ..lowering import static_html as html
 from ..lowering.nest.queries import argument_number, merged_dims, viewed
+from ..lowering.schedule.machine_model import LINE_BYTES
 
 Shape = tuple[int, ...]
+# What the arrays of a gather and of a gradient are called.
+ROLES = ("data", "grad", "indices", "out")
+COLUMNS = ("step", "line", "thread", "operation", "operands", "value", "address")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load or a store of one element.
+    """A load, a store or a prefetch of one element.
 
     Attributes:
         array: `data`, `indices`, `out` or `grad`, or the name of a buffer.
-        position: where in the array, as the caller counts; of a buffer, its subscripts.
+        position: where in the array, as the caller counts; of a buffer, its subscripts; None outside of the array,
+            where only a prefetch may be.
         byte: offset of the element from the first byte of the array.
         cache_line: number of its cache line, from the array's first byte.
         is_store: whether it is written.
-        value: what is read or written, as the caller's dtype has it.
+        value: the value that is read or written, as the caller's dtype has it; None of a prefetch.
         unit: which part of the element, where a stage moves it in several; else None.
     """
 
     array: str
-    position: Shape
+    position: Shape | None
     byte: int
     cache_line: int
     is_store: bool
@@ -46,8 +55,13 @@ class Access:
     unit: int | None = None
 
     def __str__(self) -> str:
-        unit = "" if self.unit is None else f" part {self.unit}"
-        return f"{self.array}{list(self.position)}{unit}"
+        place = " outside" if self.position is None else str(list(self.position))
+        return f"{self.array}{place}{'' if self.unit is None else f' part {self.unit}'}"
+
+    @property
+    def address(self) -> str:
+        """The element with its byte and its cache line."""
+        return f"{self} byte {self.byte} line {self.cache_line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class Trip:
 
     Attributes:
         loop: the name of the loop, such as `indices_o`.
-        variable: what the stage calls its induction variable.
+        variable: the name of its induction variable in the stage.
         value: of the induction variable.
         number, count: which iteration it is, from 0, and how many there are.
         lower, upper, step: the bounds that the loop was entered with; `upper` is behind the last value.
@@ -75,32 +89,53 @@ class Trip:
     is_parallel: bool = False
     is_tile: bool = False
 
+    def __str__(self) -> str:
+        kinds = ", ".join(["parallel"] * self.is_parallel + ["tiles"] * self.is_tile)
+        return f"{self.loop} {self.number + 1} of {self.count}{f' ({kinds})' if kinds else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One operation that the element depends on, as it ran.
 
     Attributes:
-        op: name of the operation, such as `memref.load`; of an iteration that begins, of its loop.
+        op: name of the operation, such as `memref.load`; of an iteration that begins, with the names of its loops; of
+            the operator's rule, a word such as `resolve`.
         text: its line in the stage.
-        line: number of that line from 1; None where the step is a rule and no line.
+        line: number of that line from 1.
         trips: the iterations around it, outermost first.
-        values: its operands and results by name; of vectors, `name[lane]`.
-        note: what happened, in plain words.
-        accesses: what it loads and stores.
+        operands, results: its values by name; of vectors, `name[lane]`.
+        accesses: its loads, stores and prefetches.
         lane: of a vector, the lane that holds the element.
+        thread: which thread of a team begins with its iteration; None outside of parallel loops.
         needs: numbers of the steps, from 0, that it directly depends on.
+        error: why it failed; None where it did not.
     """
 
     op: str
     text: str
-    line: int | None
+    line: int
     trips: tuple[Trip, ...]
-    values: dict[str, Any]
-    note: str
+    operands: Mapping[str, Any]
+    results: Mapping[str, Any]
     accesses: tuple[Access, ...] = ()
     lane: int | None = None
+    thread: int | None = None
     needs: tuple[int, ...] = ()
+    error: str | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What the table shows of it, by `COLUMNS` from `line` on."""
+        values = _listed(self.results) or ", ".join(shown(each.value) for each in self.accesses if each.is_store)
+        places = "; ".join(dict.fromkeys(access.address for access in self.accesses))
+        thread = "" if self.thread is None else str(self.thread)
+        return str(self.line), thread, self.op, _listed(self.operands), "fails" if self.error else values, places
+
+    def __str__(self) -> str:
+        *_, op, operands, value, address = self.cells
+        arrow = f" -> {value}" if value else ""
+        return f"{op} {operands}".rstrip() + arrow + (f"  {address}" if address else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +147,10 @@ class Steps(Sequence[Step]):
         stage: the name of the stage.
         text: its MLIR; `Step.line` counts its lines.
         element: position of the element in the result.
-        value: what the stage leaves there; None where the call fails, or nothing is written.
-        expected: what the operator's reference gives; None where the call must be rejected.
-        sources: positions in data, or in grad of a gradient, of what the stage read for the element, in order.
-        remarks: in plain words: what the operator's rule says, addresses, tile and thread.
+        value: the value that the stage leaves there; None where the call fails, or nothing is written.
+        expected: the value of the operator's reference; None where the call must be rejected.
+        sources: positions in data, or in grad of a gradient, that the stage read for the element, in order.
+        remarks: the outcome, the sources and the iterations of the last store, a line each.
         error: why the call fails; None where it does not.
         is_right: whether the bytes are those of the reference, or a call fails that must.
         steps: the steps.
@@ -144,34 +179,25 @@ class Steps(Sequence[Step]):
         return self.steps[index]
 
     def head(self) -> str:
-        """Return what stands before the steps: the gather, the element and the remarks."""
+        """Return the lines before the table: the gather, the stage and the remarks."""
         return "\n".join([f"{self.gather}; stage {self.stage}", *self.remarks])
 
-    def show(self, number: int) -> str:
-        """Return one step as lines of text: its number and place, its line of the stage, and what happened."""
-        step = self.steps[number]
-        return f"{self._place(number)}\n    {step.text}\n    {step.note}"
-
-    def _place(self, number: int) -> str:
-        step = self.steps[number]
-        trips = " ".join(f"{trip.variable}={trip.value}" for trip in step.trips)
-        line = "" if step.line is None else f" line {step.line}"
-        return f"[{number + 1}/{len(self)}]{line}{f'  {trips}' if trips else ''}"
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [COLUMNS, *((str(number), *step.cells) for number, step in enumerate(self.steps, 1))]
 
     def __str__(self) -> str:
-        lines, before = [self.head()], None
-        for number, step in enumerate(self.steps):
-            is_same = before is not None and (step.text, step.line, step.trips) == before
-            lines.append(f"{self._place(number)}\n    {step.note}" if is_same else self.show(number))
-            before = step.text, step.line, step.trips
-        return "\n".join(lines)
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join([self.head(), *lines])
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as what `json.dumps` takes; the fields are those of the values."""
+        """Return all of it as `json.dumps` takes it; the fields are those of the values."""
         facts = asdict(self)
         facts["value"], facts["expected"] = plain(self.value), plain(self.expected)
         for step in facts["steps"]:
-            step["values"] = {name: plain(value) for name, value in step["values"].items()}
+            for kind in ("operands", "results"):
+                step[kind] = {name: plain(value) for name, value in step[kind].items()}
             for access in step["accesses"]:
                 access["value"] = plain(access["value"])
         return facts
@@ -179,17 +205,20 @@ class Steps(Sequence[Step]):
     def to_html(self) -> str:
         """Return the steps as a table in HTML, without scripts, and the stage's text behind it."""
         head, *remarks = self.head().splitlines()
-        rows = [(f"{number + 1}", *self._cells(step)) for number, step in enumerate(self.steps)]
-        titles = ("step", "line", "iteration", "operation", "what happened")
         said = "".join(map(html.paragraph, remarks))
-        return html.fragment(head, said, html.table([titles, *rows]), html.fold("The stage", html.code(self.text)))
-
-    def _cells(self, step: Step) -> tuple[str, str, str, str]:
-        trips = ", ".join(f"{trip.variable} = {trip.value}" for trip in step.trips)
-        return "" if step.line is None else str(step.line), trips, step.text, step.note
+        return html.fragment(head, said, html.table(self._rows()), html.fold("The stage", html.code(self.text)))
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
+def shown(value: Any) -> str:
+    """Return a value of a step as text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plain(value: Any) -> Any:
@@ -213,41 +242,26 @@ def thread_of(iteration: int, iterations: int, threads: int) -> int:
     return ((iteration + 1) * parts - 1) // max(iterations, 1)
 
 
-def said_of_thread(trips: Iterable[Trip], threads: int) -> str:
-    """Return in words which of so many threads has the iteration that parallel loops are in.
-
-    Args:
-        trips: of the parallel loops around an operation, outermost first.
-        threads: how many share them.
-    """
-    iteration, iterations = 0, 1
+def thread_of_trips(trips: Iterable[Trip], threads: int) -> int | None:
+    """Return which of some threads begins with an iteration of parallel loops; None where none of them is parallel."""
+    iteration, iterations, is_shared = 0, 1, False
     for trip in trips:
-        iteration, iterations = iteration * trip.count + trip.number, iterations * trip.count
-    if min(threads, iterations) == 1:
-        return "the calling one, since there is one thread or one iteration"
-    thread = thread_of(iteration, iterations, threads)
-    parts = min(threads, iterations)
-    first, last = iterations * thread // parts + 1, iterations * (thread + 1) // parts
-    span = f"iteration {first}" if first == last else f"iterations {first} to {last}"
-    return f"{thread} of 0 to {threads - 1} begins with {span} of {iterations}; one that is done may take it over"
-
-
-# What the arrays of a gather and of a gradient are called.
-ROLES = ("data", "grad", "indices", "out")
+        if trip.is_parallel:
+            iteration, iterations, is_shared = iteration * trip.count + trip.number, iterations * trip.count, True
+    return thread_of(iteration, iterations, threads) if is_shared else None
 
 
 class Arrays:
     """The caller's arrays behind the arguments of a stage's function.
 
     Attributes:
-        names: what they are called: of a gather data, indices and out; of a gradient grad, indices and out.
-        arrays: they themselves, in the order of the arguments; without indices where the module holds them.
-        line_bytes: the size of a cache line.
+        names: the names: of a gather data, indices and out; of a gradient grad, indices and out.
+        arrays: the arrays, in the order of the arguments; without indices where the module holds them.
     """
 
-    def __init__(self, function: func.FuncOp, arrays: dict[str, np.ndarray], line_bytes: int):
+    def __init__(self, function: func.FuncOp, arrays: dict[str, np.ndarray]):
         self.names, self.arrays = list(arrays), list(arrays.values())
-        self.function, self.line_bytes = function, line_bytes
+        self.function = function
 
     def number_of(self, memory: SSAValue) -> int | None:
         """Return which of the arrays a memref is a view of; None for a buffer or a constant."""
@@ -264,24 +278,22 @@ class Arrays:
             strides = contiguous_strides(root.type.get_shape(), dtype.itemsize)
             byte = sum(part * step for part, step in zip(place, strides, strict=True))
             name = f"constant {name}" if name in ROLES else name  # the stage's own, and not the caller's
-            return Access(name, place, byte, byte // self.line_bytes, touch.is_store, decoded(touch.value, dtype))
+            return Access(name, place, byte, byte // LINE_BYTES, touch.is_store, decoded(touch.value, dtype))
         array = self.arrays[number]
         position, unit = self._position(number, place)
         value = touch.value if unit is not None else decoded(touch.value, array.dtype)
         byte = touch.address - first_byte(array)
-        return Access(self.names[number], position, byte, byte // self.line_bytes, touch.is_store, value, unit)
+        return Access(self.names[number], position, byte, byte // LINE_BYTES, touch.is_store, value, unit)
 
-    def prefetched(self, memory: SSAValue, touch: Touch, name: str) -> str:
-        """Return in words what a prefetch through a memref loads, `name` where it is no view of an array."""
+    def prefetched(self, memory: SSAValue, touch: Touch, name: str) -> Access:
+        """Return a prefetch through a memref, `name` where it is no view of an array; it may be outside."""
         number, place = self.number_of(memory), self._place(memory, touch.place)
         if number is None:
-            return f"prefetches {name}{list(place)}"
-        array = self.arrays[number]
-        byte = touch.address - first_byte(array)
-        where = f"byte {byte}, cache line {byte // self.line_bytes}"
-        if all(0 <= part < size for part, size in zip(place, self.view_shape(number), strict=True)):
-            return f"prefetches {self.names[number]}{list(self.caller_position(number, place))}: {where}, inside"
-        return f"prefetches {where} of {self.names[number]}, outside of the array: no error, and no use"
+            return Access(name, place, 0, 0, False, None)
+        byte = touch.address - first_byte(self.arrays[number])
+        is_inside = all(0 <= part < size for part, size in zip(place, self.view_shape(number), strict=True))
+        position = self.caller_position(number, place) if is_inside else None
+        return Access(self.names[number], position, byte, byte // LINE_BYTES, False, None)
 
     def _place(self, memory: SSAValue, given: Shape) -> Shape:
         """Return the subscripts of the memref behind a view, given those of the view."""
@@ -334,7 +346,7 @@ class Arrays:
     def whole(self, number: int, position: Shape, value: Any, *, is_store: bool = False) -> Access:
         """Return the access of a whole element of an array."""
         byte = byte_of(self.arrays[number], position)
-        return Access(self.names[number], position, byte, byte // self.line_bytes, is_store, value)
+        return Access(self.names[number], position, byte, byte // LINE_BYTES, is_store, value)
 
     def _groups(self, number: int) -> Groups:
         """Return the dimensions of an array that each dimension of its view merges."""
