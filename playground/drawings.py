@@ -7,15 +7,15 @@ and each shape has a class (`gn-parallel`), so that a page can give it other col
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Any, Literal
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ..ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ..ir.dialects.upstream import PrefetchOp, is_nontemporal
@@ -193,7 +193,7 @@ def _draw_bar(parent: Element, bar: Bar, left: float, y: float, longest: float) 
 
 
 LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
-# What each badge says; a vector's has the lanes behind it.
+# The meaning of each badge; that of a vector has the lanes behind it.
 BADGES = {
     "parallel": "threads share its iterations",
     "ordered": "its iterations run one after the other, as sums of floats need",
@@ -214,175 +214,52 @@ BADGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """What a schedule did to a loop: a key of `BADGES`, and what is shown: `vector ×8`."""
-
-    kind: str
-    text: str
-
-    @property
-    def meaning(self) -> str:
-        """What it says, in words."""
-        return BADGES[self.kind]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A line that is no loop; `line` is its number in the text of the module, from 1, or None where it has none."""
-
-    text: str
-    line: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A function, a loop, or a condition or another operation with what is in it.
-
-    Attributes:
-        kind: what it is.
-        head: the function's name, `indices_o(i_o) in 0..n_indices step 256`, or `if n_outside == 0`.
-        names: of a loop, its name; several of an `scf.parallel` of several dimensions.
-        badges: what the schedule did.
-        children: boxes and statements, in order.
-        line: the number of its line in the text of the module, from 1; None where it has none.
-    """
-
-    kind: Literal["function", "loop", "condition"]
-    head: str
-    names: tuple[str, ...]
-    badges: tuple[Badge, ...]
-    children: tuple["Box | Statement", ...]
-    line: int | None
-
-    def walk(self) -> Iterator["Box"]:
-        """Yield the box and all boxes in it."""
-        yield self
-        for child in self.children:
-            if isinstance(child, Box):
-                yield from child.walk()
-
-
-def nest_box(function: func.FuncOp) -> Box:
-    """Return the boxes of a function; raises InternalError as `nest_lines` does."""
-    children = _children(nest_lines(function), 0)
-    badges = tuple(_of_operations(list(_directly_in(function))))
-    return Box("function", f"@{function.sym_name.data}", (), badges, children, _line(function))
-
-
-def _children(lines: Sequence[NestLine], depth: int) -> tuple[Box | Statement, ...]:
-    """Return the boxes and the statements that lines of this depth are; deeper ones belong to the line before them."""
-    found: list[Box | Statement] = []
-    starts = [place for place, line in enumerate(lines) if line.depth == depth]
-    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
-        line, inner = lines[start], lines[start + 1 : end]
-        is_loop = isinstance(line.op, LOOPS)
-        if is_loop or inner or isinstance(line.op, scf.IfOp):
-            found.append(_box(line, is_loop, _children(inner, depth + 1)))
-        else:
-            found.append(Statement(line.text, _line(line.op)))
-    return tuple(found)
-
-
-def _box(line: NestLine, is_loop: bool, children: tuple[Box | Statement, ...]) -> Box:
-    op, text = line.op, line.text.removesuffix(":")
-    if not is_loop:
-        is_guard = isinstance(op, scf.IfOp) and text != "else" and _is_guard(op)
-        badges = (Badge("checked", "checked"),) if is_guard else ()
-        return Box("condition", text, (), badges, children, _line(op))
-    return Box("loop", line.trips, loop_names(op), tuple(_badges(op)), children, _line(op))
-
-
-def _badges(loop: Operation) -> Iterator[Badge]:
-    """Yield the badges of a loop: what its form and its names say, then what the operations in it do."""
-    names = [LoopName(name) for name in loop_names(loop)]
-    is_parallel = isinstance(loop, scf.ParallelOp) or (isinstance(loop, LoopOp) and loop.parallel is not None)
-    said = {
-        "parallel": is_parallel,
-        "ordered": isinstance(loop, LoopOp) and loop.ordered is not None,
-        "sum": bool(loop.results),
-        "tiles": any(name.is_outer_tile for name in names),
-        "tile": any(_whole(name).is_inner_tile for name in names),
-        "remainder": any(name.is_remainder for name in names),
-        "prologue": any(name.endswith("_head") for name in names),
-    }
-    said |= {nest: any(name.nest == nest for name in names) for nest in ("check", "clear", "scale", "copy")}
-    for kind in BADGES:
-        if said.get(kind):
-            yield Badge(kind, kind)
-    yield from _of_operations(list(_directly_in(loop)))
-
-
-def _whole(name: LoopName) -> LoopName:
-    """Return the loop that a remainder, a prologue or a loop with ordinary stores is a part of."""
-    for suffix in ("_rest", "_head", "_cached"):
-        name = LoopName(name.removesuffix(suffix))
-    return name
-
-
-def _of_operations(ops: Sequence[Operation]) -> Iterator[Badge]:
-    """Yield the badges of operations."""
-    if any(_is_of_buffer(op) for op in ops):
-        yield Badge("staged", "staged")
-    lanes = {type_.get_shape()[0] for op in ops if isinstance(type_ := _moved(op), VectorType)}
-    if lanes:
-        yield Badge("vector", f"vector ×{max(lanes)}")
-    if any(isinstance(op, PrefetchOp) for op in ops):
-        yield Badge("prefetch", "prefetch")
-    if any(isinstance(op, memref.StoreOp | vector.StoreOp) and is_nontemporal(op) for op in ops):
-        yield Badge("streamed", "streamed")
-
-
-def _directly_in(op: Operation) -> Iterator[Operation]:
-    """Yield the operations in a loop or a function that are in no loop inside it."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield inner
-                if not isinstance(inner, LOOPS):
-                    yield from _directly_in(inner)
-
-
-def _moved(op: Operation) -> object:
-    """Return the type of what an operation writes to memory."""
-    if isinstance(op, vector.StoreOp):
-        return op.vector.type
-    return op.element.type if isinstance(op, AccumulateOp) else None
-
-
-def _is_of_buffer(op: Operation) -> bool:
-    """Return whether an operation loads from or stores to a buffer of the function's own."""
-    made_by = memref.AllocaOp | memref.AllocOp
-    return isinstance(op, memref.LoadOp | memref.StoreOp) and isinstance(viewed(op.memref).owner, made_by)
-
-
-def _is_guard(op: scf.IfOp) -> bool:
-    """Return whether a condition is about what a loop summed: the number of indices out of range."""
-    condition = op.cond.owner
-    return isinstance(condition, arith.CmpiOp) and any(_is_sum(value) for value in condition.operands)
-
-
-def _is_sum(value: SSAValue) -> bool:
-    return isinstance(value.owner, LOOPS)
-
-
-def _line(op: Operation) -> int | None:
-    return op.location.line.data if isinstance(op.location, FileLineColLoc) else None
-
-
 # Boxes of a drawing, statements of a box, and letters of a line: of more, the drawing says how many are left out.
 MOST_BOXES, MOST_STATEMENTS, MOST_LETTERS = 150, 9, 100
 _LINE, _PAD, _GAP, _BADGE = 18.0, 10.0, 6.0, 16.0
 _HUES = {
-    **dict.fromkeys(("parallel",), "#2f81f7"),
-    **dict.fromkeys(("tiles", "tile"), "#b366e0"),
-    **dict.fromkeys(("vector",), "#2da44e"),
-    **dict.fromkeys(("prefetch",), "#d4a017"),
-    **dict.fromkeys(("staged",), "#e8803c"),
-    **dict.fromkeys(("streamed",), "#1b9aaa"),
-    **dict.fromkeys(("check", "checked", "ordered"), "#e5534b"),
-}
+    "parallel": "#2f81f7", "tiles": "#b366e0", "tile": "#b366e0", "vector": "#2da44e", "prefetch": "#d4a017",
+    "staged": "#e8803c", "streamed": "#1b9aaa", "check": "#e5534b", "checked": "#e5534b", "ordered": "#e5534b",
+}  # fmt: skip
 _GREY = "#808a94"
+
+
+@dataclass(slots=True)
+class _Box:
+    """A part of a nest as it is drawn.
+
+    Attributes:
+        kind: `function`, `loop`, `condition`, or `line` of a statement.
+        text: the function's name, `indices_o(i_o) in 0..n_indices step 256`, `if n_outside == 0`, or the statement.
+        line: the number of its line in the text of the module, from 1; None where it has none.
+        names: of a loop, its name; several of an `scf.parallel` of several dimensions.
+        badges: the marks of the schedule: a key of `BADGES`, and the text of it, such as `vector ×8`.
+        children: boxes and statements in it, in order.
+    """
+
+    kind: str
+    text: str
+    line: int | None
+    names: tuple[str, ...] = ()
+    badges: tuple[tuple[str, str], ...] = ()
+    children: "list[_Box]" = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        return shortened(self.text, MOST_LETTERS)
+
+    @property
+    def width(self) -> float:
+        if self.kind == "line":
+            return width_of(self.shown)
+        head = width_of(self.shown) + sum(_GAP + _badge_width(text) for _, text in self.badges)
+        return max([head, *(child.width for child in self.children)]) + 2 * _PAD
+
+    @property
+    def height(self) -> float:
+        if self.kind == "line":
+            return _LINE
+        return 2 * _PAD + _LINE + sum(child.height + _GAP * (child.kind != "line") for child in self.children)
 
 
 def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str:
@@ -409,133 +286,159 @@ def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str
     description = print_loop_nest(module)
     if not has_loops(module):
         return _sentence("nest", title, description.strip())
-    functions = [nest_box(op) for op in module.ops if isinstance(op, func.FuncOp) and op.body.blocks]
-    canvas = _Canvas(MOST_BOXES)
-    boxes = [_measured(box, canvas) for box in functions]
+    boxes, count = list[_Box](), 0
+    for op in module.ops:
+        if isinstance(op, func.FuncOp) and op.body.blocks:
+            children, count = _boxes(nest_lines(op), 0, count + 1)
+            badges = tuple(_of_operations(list(_directly_in(op))))
+            boxes.append(_Box("function", f"@{op.sym_name.data}", _line(op), (), badges, children))
     root = drawing("nest", title, description)
     width, y = max(box.width for box in boxes), 0.0
     for box in boxes:
         _draw(root, box, 0.5, y + 0.5, width - 1)
         y += box.height + _GAP
-    if canvas.left_out:
-        add(root, "text", f"{canvas.left_out} more boxes are not drawn", x=_PAD, y=y + FONT_SIZE, class_="gn-note")
+    if count > MOST_BOXES:
+        text = f"{count - MOST_BOXES} more boxes are not drawn"
+        add(root, "text", text, x=_PAD, y=y + FONT_SIZE, class_="gn-note")
         y += _LINE
     return finished(root, width, y)
 
 
-@dataclass(slots=True)
-class _Canvas:
-    """How many more boxes may be drawn, and how many were left out."""
+def _boxes(lines: Sequence[NestLine], depth: int, count: int) -> tuple[list[_Box], int]:
+    """Return the boxes and the statements that lines of a depth are, and the number of all boxes up to there.
 
-    room: int
-    left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """A box or a line of text with its size in pixels."""
-
-    of: Box | Statement
-    children: tuple["_Measured", ...]
-    width: float
-    height: float
-
-
-def _measured(box: Box, canvas: _Canvas) -> _Measured:
-    """Return a box with the sizes of all that is drawn in it."""
-    canvas.room -= 1
-    children: list[_Measured] = []
-    for child in _folded(box.children):
-        if isinstance(child, Statement):
-            children.append(_Measured(child, (), width_of(shortened(child.text, MOST_LETTERS)), _LINE))
-        elif canvas.room > 0:
-            children.append(_measured(child, canvas))
+    Deeper lines belong to the line before them. Boxes behind `MOST_BOXES` are counted, and are not among them.
+    """
+    found: list[_Box] = []
+    starts = [place for place, line in enumerate(lines) if line.depth == depth]
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
+        line, inner = lines[start], lines[start + 1 : end]
+        op, place = line.op, _line(line.op)
+        if isinstance(op, LOOPS):
+            box = _Box("loop", line.trips, place, loop_names(op), tuple(_badges(op)))
+        elif inner or isinstance(op, scf.IfOp):
+            text = line.text.removesuffix(":")
+            is_guard = isinstance(op, scf.IfOp) and text != "else" and _is_guard(op)
+            box = _Box("condition", text, place, (), (("checked", "checked"),) * is_guard)
         else:
-            canvas.left_out += sum(1 for _ in child.walk())
-    head = width_of(shortened(box.head, MOST_LETTERS)) + sum(_GAP + _badge_width(badge) for badge in box.badges)
-    width = max([head, *(child.width for child in children)]) + 2 * _PAD
-    gaps = sum(_GAP for child in children if isinstance(child.of, Box))
-    return _Measured(box, tuple(children), width, 2 * _PAD + _LINE + gaps + sum(child.height for child in children))
-
-
-def _folded(children: tuple[Box | Statement, ...]) -> list[Box | Statement]:
-    """Return what is in a box, with a line in the place of the middle of long runs of statements."""
-    found: list[Box | Statement] = []
-    run: list[Statement] = []
-    for child in (*children, None):
-        if isinstance(child, Statement):
-            run.append(child)
+            found.append(_Box("line", line.text, place))
             continue
-        if len(run) > MOST_STATEMENTS:
+        number = count + 1
+        box.children, count = _boxes(inner, depth + 1, number)
+        found += [box] if number <= MOST_BOXES else []
+    return _folded(found), count
+
+
+def _folded(children: Sequence[_Box]) -> list[_Box]:
+    """Return the contents of a box, with a line in the place of the middle of long runs of statements."""
+    found: list[_Box] = []
+    for is_line, group in groupby(children, key=lambda child: child.kind == "line"):
+        run = list(group)
+        if is_line and len(run) > MOST_STATEMENTS:
             first, last = run[: MOST_STATEMENTS - 3], run[-2:]
-            run = [*first, Statement(f"… {len(run) - len(first) - len(last)} more lines", None), *last]
+            run = [*first, _Box("line", f"… {len(run) - len(first) - len(last)} more lines", None), *last]
         found += run
-        run = []
-        if child is not None:
-            found.append(child)
     return found
 
 
-def _badge_width(badge: Badge) -> float:
-    return width_of(badge.text) + 10
+def _badges(loop: Operation) -> Iterator[tuple[str, str]]:
+    """Yield the badges of a loop: of its form and its names, then of the operations in it."""
+    names = [LoopName(name) for name in loop_names(loop)]
+    whole = [LoopName(re.sub("(_rest|_head|_cached)+$", "", name)) for name in names]
+    holds = {
+        "parallel": isinstance(loop, scf.ParallelOp) or (isinstance(loop, LoopOp) and loop.parallel is not None),
+        "ordered": isinstance(loop, LoopOp) and loop.ordered is not None,
+        "sum": bool(loop.results),
+        "tiles": any(name.is_outer_tile for name in names),
+        "tile": any(name.is_inner_tile for name in whole),
+        "remainder": any(name.is_remainder for name in names),
+        "prologue": any(name.endswith("_head") for name in names),
+    }
+    holds |= {nest: any(name.nest == nest for name in names) for nest in ("check", "clear", "scale", "copy")}
+    yield from ((kind, kind) for kind in BADGES if holds.get(kind))
+    yield from _of_operations(list(_directly_in(loop)))
 
 
-def _draw(parent: Element, measured: _Measured, x: float, y: float, width: float) -> None:
-    """Draw a box with its upper left corner at (x, y)."""
-    box = measured.of
-    assert isinstance(box, Box)
-    kinds = [badge.kind for badge in box.badges]
-    name = ",".join(box.names) or None
-    group = add(
-        parent, "g", class_=" ".join([f"gn-{box.kind}", *(f"gn-is-{kind}" for kind in kinds)]),
-        data_line=_from_zero(box.line), data_loop=name,
-    )  # fmt: skip
-    hue = _HUES["parallel"] if "parallel" in kinds else "currentColor"
-    dashes = "4 3" if box.kind == "condition" else None
-    add(
-        group, "rect", x=x, y=y, width=width, height=measured.height - 1, rx=5, fill=hue, fill_opacity=0.025,
-        stroke=hue, stroke_opacity=0.9 if "parallel" in kinds else 0.4, stroke_dasharray=dashes,
-    )  # fmt: skip
-    baseline = y + _PAD + FONT_SIZE
-    head = add(
-        group, "text", shortened(box.head, MOST_LETTERS), x=x + _PAD, y=baseline, class_="gn-head",
-        font_weight="bold" if box.kind == "loop" else None,
-    )  # fmt: skip
-    _name_whole(head, box.head)
-    place = x + _PAD + width_of(shortened(box.head, MOST_LETTERS))
-    for badge in box.badges:
-        _draw_badge(group, badge, place + _GAP, y + _PAD - 1)
-        place += _GAP + _badge_width(badge)
-    top = y + _PAD + _LINE
-    for child in measured.children:
-        if isinstance(child.of, Box):
-            _draw(group, child, x + _PAD, top + _GAP / 2, width - 2 * _PAD)
-            top += child.height + _GAP
-            continue
-        line = add(
-            group, "text", shortened(child.of.text, MOST_LETTERS), x=x + _PAD, y=top + FONT_SIZE, class_="gn-statement",
-            fill_opacity=0.85, data_line=_from_zero(child.of.line),
+def _of_operations(ops: Sequence[Operation]) -> Iterator[tuple[str, str]]:
+    """Yield the badges of operations: buffers of the function's own, vectors, prefetches and non-temporal stores."""
+    moves = [op for op in ops if isinstance(op, memref.LoadOp | memref.StoreOp)]
+    if any(isinstance(viewed(op.memref).owner, memref.AllocaOp | memref.AllocOp) for op in moves):
+        yield "staged", "staged"
+    written = [op.vector for op in ops if isinstance(op, vector.StoreOp)]
+    written += [op.element for op in ops if isinstance(op, AccumulateOp)]
+    lanes = [value.type.get_shape()[0] for value in written if isinstance(value.type, VectorType)]
+    if lanes:
+        yield "vector", f"vector ×{max(lanes)}"
+    if any(isinstance(op, PrefetchOp) for op in ops):
+        yield "prefetch", "prefetch"
+    if any(isinstance(op, memref.StoreOp | vector.StoreOp) and is_nontemporal(op) for op in ops):
+        yield "streamed", "streamed"
+
+
+def _directly_in(op: Operation) -> Iterator[Operation]:
+    """Yield the operations in a loop or a function that are in no loop inside it."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner
+                if not isinstance(inner, LOOPS):
+                    yield from _directly_in(inner)
+
+
+def _is_guard(op: scf.IfOp) -> bool:
+    """Return whether a condition is about a sum of a loop: the number of indices out of range."""
+    condition = op.cond.owner
+    return isinstance(condition, arith.CmpiOp) and any(isinstance(value.owner, LOOPS) for value in condition.operands)
+
+
+def _line(op: Operation) -> int | None:
+    return op.location.line.data if isinstance(op.location, FileLineColLoc) else None
+
+
+def _badge_width(text: str) -> float:
+    return width_of(text) + 10
+
+
+def _draw(parent: Element, box: _Box, x: float, y: float, width: float) -> None:
+    """Draw a box with its upper left corner at (x, y), or a statement with its baseline below y."""
+    line = None if box.line is None else box.line - 1
+    if box.kind == "line":
+        element = add(
+            parent, "text", box.shown, x=x, y=y + FONT_SIZE, class_="gn-statement", fill_opacity=0.85, data_line=line
+        )
+    else:
+        kinds = [kind for kind, _ in box.badges]
+        classes = " ".join([f"gn-{box.kind}", *(f"gn-is-{kind}" for kind in kinds)])
+        group = add(parent, "g", class_=classes, data_line=line, data_loop=",".join(box.names) or None)
+        hue = _HUES["parallel"] if "parallel" in kinds else "currentColor"
+        add(
+            group, "rect", x=x, y=y, width=width, height=box.height - 1, rx=5, fill=hue, fill_opacity=0.025,
+            stroke=hue, stroke_opacity=0.9 if "parallel" in kinds else 0.4,
+            stroke_dasharray="4 3" if box.kind == "condition" else None,
         )  # fmt: skip
-        _name_whole(line, child.of.text)
-        top += _LINE
+        element = add(
+            group, "text", box.shown, x=x + _PAD, y=y + _PAD + FONT_SIZE, class_="gn-head",
+            font_weight="bold" if box.kind == "loop" else None,
+        )  # fmt: skip
+        place = x + _PAD + width_of(box.shown)
+        for kind, text in box.badges:
+            _draw_badge(group, kind, text, place + _GAP, y + _PAD - 1)
+            place += _GAP + _badge_width(text)
+        top = y + _PAD + _LINE
+        for child in box.children:
+            gap = _GAP * (child.kind != "line")
+            _draw(group, child, x + _PAD, top + gap / 2, width - 2 * _PAD)
+            top += child.height + gap
+    if len(box.text) > MOST_LETTERS:
+        add(element, "title", box.text)
 
 
-def _draw_badge(parent: Element, badge: Badge, x: float, y: float) -> None:
-    hue, width = _HUES.get(badge.kind, _GREY), _badge_width(badge)
-    group = add(parent, "g", class_=f"gn-badge gn-{badge.kind}")
-    add(group, "title", f"{badge.text}: {badge.meaning}")
+def _draw_badge(parent: Element, kind: str, text: str, x: float, y: float) -> None:
+    hue, width = _HUES.get(kind, _GREY), _badge_width(text)
+    group = add(parent, "g", class_=f"gn-badge gn-{kind}")
+    add(group, "title", f"{text}: {BADGES[kind]}")
     add(group, "rect", x=x, y=y, width=width, height=_BADGE, rx=_BADGE / 2, fill=hue, fill_opacity=0.25, stroke=hue)
-    add(group, "text", badge.text, x=x + width / 2, y=y + FONT_SIZE, font_size=FONT_SIZE - 1, text_anchor="middle")
-
-
-def _name_whole(element: Element, text: str) -> None:
-    """Give an element that shows a part of a text the whole of it on hovering."""
-    if len(text) > MOST_LETTERS:
-        add(element, "title", text)
-
-
-def _from_zero(line: int | None) -> int | None:
-    return None if line is None else line - 1
+    add(group, "text", text, x=x + width / 2, y=y + FONT_SIZE, font_size=FONT_SIZE - 1, text_anchor="middle")
 
 
 # Elements and lines that are drawn at most, and elements in a row of the drawing; a note says what is left out.
@@ -844,10 +747,10 @@ def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, a
     traffic = explanation.lower_bound.traffic
     total = traffic.total_bytes
     streams = [
-        Bar(name, count, f"{_bytes(count)}, {_percent(count, total)}", _BYTES.get(name, _BOUND), "bytes")
+        Bar(name, count, f"{bytes_text(count)}, {_percent(count, total)}", _BYTES.get(name, _BOUND), "bytes")
         for name, count in traffic.streams
     ]
-    width, y = draw_bars(root, f"The fewest bytes: {_bytes(total)}", streams, 0.0)
+    width, y = draw_bars(root, f"The fewest bytes: {bytes_text(total)}", streams, 0.0)
     bound = explanation.bound
     heading = (
         f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.lower_bound.bound_by}"
@@ -886,6 +789,14 @@ def worth_drawing(explanation: Explanation, *, title: str = "What each pass is w
     return finished(root, width + 2, y + 2)
 
 
+def bar_drawing(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
+    """Return bars of (name, value, text) under a title, as SVG."""
+    root = drawing("bars", title, "\n".join(f"{name}: {text}" for name, _, text in rows))
+    bars = [Bar(name, value, text, _HUE, "value") for name, value, text in rows]
+    width, y = draw_bars(root, title, bars, 0.0)
+    return finished(root, width + 2, y + 2)
+
+
 def _times(explanation: Explanation) -> list[Bar]:
     """Return the bars of times."""
     bound = explanation.bound
@@ -901,7 +812,7 @@ def _times(explanation: Explanation) -> list[Bar]:
     return [Bar(name, time_us, _time(time_us), hue, kind) for name, time_us, hue, kind in rows if time_us is not None]
 
 
-def _bytes(count: float) -> str:
+def bytes_text(count: float) -> str:
     """Return a number of bytes with a unit that makes it short."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:

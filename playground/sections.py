@@ -1,36 +1,5 @@
-"""The sections of a report: the facts, levels, drawings and times of a gather, and of another beside it."""
+"""The sections of a report: the facts, levels, drawings and times of a gather, and of others beside it."""
 
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from ..ir.array_spec import ArraySpec
-from ..ir.canonical import Operand
-from ..ir.errors import GathernestError
-from ..ir.operator_spec import GatherWeighted
-from ..ir.problem import Problem
-from ..kernels.host.cpu import cpu_model, package_version
-from ..kernels.host.knobs import knobs
-from ..kernels.host.machine import machine_model
-from ..kernels.roofline.explanation import BUSY, Explanation
-from ..kernels.roofline.lower_bound import fewest_bytes
-from ..kernels.runtime.compile import module_of, passes_of, source_header
-from ..kernels.runtime.plan import Plan
-from ..lowering.pipeline import stages_by_name
-from ..lowering.provenance.record import trace_lowering
-from ..lowering.provenance.trace import Trace
-from ..lowering.registry import SCHEDULED_NEST
-from .accesses import small_instance, spread_indices
-from .drawings import access_drawing, nest_drawing, port_drawing, stream_drawing, worth_drawing
-from .levels import first_open
-from .machine_analysis import MachineAnalysisError, machine_analysis
-from .step import step_stage
-from .trace import Steps
-
-if TYPE_CHECKING:
-    from ..kernels.kernel import Kernel
 import dataclasses
 import functools
 import json
@@ -38,21 +7,46 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..ir.errors import InvalidGatherError, show
+import numpy as np
+
+from ..ir.errors import GathernestError, InvalidGatherError, show
+from ..ir.operator_spec import GatherWeighted
+from ..ir.problem import Problem
 from ..kernels.host.checkout import RevisionError, extract
+from ..kernels.host.cpu import cpu_model, package_version
+from ..kernels.host.knobs import knobs
+from ..kernels.host.machine import machine_model
 from ..kernels.host.timing import time_interleaved
-from ..kernels.runtime.plan import make_plan
+from ..kernels.kernel import Kernel
+from ..kernels.roofline.explanation import Explanation
+from ..kernels.roofline.lower_bound import fewest_bytes
+from ..kernels.runtime.compile import module_of, passes_of, source_header
+from ..kernels.runtime.plan import Plan, make_plan
 from ..kernels.tuning.sample_arrays import sample_arrays
-from ..lowering.provenance.assembly import Instruction, read_assembly
-from ..lowering.provenance.control_flow import loops_of
-from ..lowering.provenance.trace import Level, Line
-from ..lowering.registry import Pipeline
+from ..lowering.pipeline import stages_by_name
+from ..lowering.provenance.record import trace_lowering
+from ..lowering.provenance.trace import Trace
+from ..lowering.registry import SCHEDULED_NEST, Pipeline
 from ..lowering.schedule.schedule import Schedule
+from .accesses import small_instance, spread_indices
+from .drawings import access_drawing, nest_drawing, port_drawing, shortened, stream_drawing, worth_drawing
+from .levels import first_open
+from .machine_analysis import MachineAnalysisError, machine_analysis
+from .step import step_stage
+from .trace import Steps
+
+# Timings of each schedule; threads of the small gathers that are drawn and stepped through.
+ROUNDS, THREADS = 9, 4
+# Compiling a gather twice takes seconds; a machine under load takes a minute.
+LIMIT_S = 300
+# The longest name of a gather beside another, in letters.
+MOST_LETTERS = 60
 
 
 def trace(plan: Plan) -> Trace:
@@ -65,29 +59,19 @@ def trace(plan: Plan) -> Trace:
     return trace_lowering(module_of(plan.problem), passes, context, header=source_header(plan), edits=edits)
 
 
-# As many as the drawing of the accesses has.
-THREADS = 4
-
-
 def element_steps(plan: Plan) -> Steps | None:
-    """Return the steps of the last element of a small gather with the plan's loops.
+    """Return the steps of the last element of a small gather with the plan's loops, of data 0, 1, 2 and so on.
 
     None where nothing can be stepped through: the result is empty, or no such stage is there or is legal.
     """
     instance = small_instance(plan)
-    problem = instance.problem
+    problem, spec = instance.problem, instance.problem.source
     with suppress(GathernestError):
         stages = stages_by_name(instance.stages())
         name = SCHEDULED_NEST if SCHEDULED_NEST in stages else list(stages)[-1]
-        arrays = _values(problem), spread_indices(problem)
+        arrays = np.arange(spec.size).astype(spec.dtype).reshape(spec.shape), spread_indices(problem)
         return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1, threads=THREADS)
     return None
-
-
-def _values(problem: Problem) -> np.ndarray:
-    """Return an array of data, or grad of a gradient: 0, 1, 2 and so on."""
-    spec = problem.source
-    return np.arange(spec.size).astype(spec.dtype).reshape(spec.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +107,15 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
         if level.kind == "stage" and number in first_open(trace.levels)
     ]
     if not isinstance(plan.problem.operator, GatherWeighted):  # whose small accesses have weights, and no drawing
-        drawn.append(_accesses(plan))
+        who = "each slice that a small reduction" if plan.problem.reduces else "each element of a small gather"
+        verb = "sums is read from" if plan.problem.reduces else "reads"
+        said = f"Which line of data {who} with the same loops {verb}, by which thread."
+        drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
     drawn += machine_figures(plan, trace)
     if explanation is not None:
         bound = explanation.bound
         threads = f"{bound.threads} thread{'s' * (bound.threads != 1)}"
         measured = f"Medians of {explanation.rounds} rounds on {cpu_model()}, {threads}, random indices."
-        if explanation.measured_us > BUSY * explanation.fastest_us:
-            measured += " The median is far above the fastest round: the machine is busy, and times say little."
         drawn.append(Figure("Bytes and time", measured, stream_drawing(explanation)))
         drawn.append(Figure("What each pass is worth", "Timed in turn without it.", worth_drawing(explanation)))
     return tuple(drawn)
@@ -151,17 +136,6 @@ def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
     waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
     said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
     return [Figure(f"{title}, by {analysis.tool}", f"{said}.", port_drawing(analysis))]
-
-
-def _accesses(plan: Plan) -> Figure:
-    """Return the memory accesses of a small gather like that of a plan."""
-    who = "each slice that a small reduction" if plan.problem.reduces else "each element of a small gather"
-    verb = "sums is read from" if plan.problem.reduces else "reads"
-    said = f"Which line of data {who} with the same loops {verb}, by which thread."
-    return Figure("The memory accesses", said, access_drawing(plan))
-
-
-ROUNDS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +187,7 @@ class Section:
 
 
 def section_of(
-    kernel: "Kernel", *, name: str = "", timing: bool = True, rounds: int = ROUNDS, remarks: tuple[str, ...] = ()
+    kernel: Kernel, *, name: str = "", timing: bool = True, rounds: int = ROUNDS, remarks: tuple[str, ...] = ()
 ) -> Section:
     """Return the section of a kernel; it is compiled anew, and timed where that is wanted and possible.
 
@@ -247,7 +221,7 @@ def pass_lines(text: str) -> tuple[str, ...]:
     return tuple(text.replace("},", "}\n").splitlines())
 
 
-def _explained(kernel: "Kernel", timing: bool, rounds: int) -> tuple[Explanation | None, str]:
+def _explained(kernel: Kernel, timing: bool, rounds: int) -> tuple[Explanation | None, str]:
     """Return the times of a kernel, or why there are none."""
     if not timing:
         return None, "Timing was not asked for."
@@ -261,15 +235,15 @@ def _arrays(plan: Plan) -> tuple[ArrayFacts, ...]:
     """Return the arrays of a plan in the order of its kernel's arguments."""
     problem, canonical = plan.problem, plan.layout.canonical
     slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
-    return (
-        _array(table, problem.table, canonical.data),
-        _array("indices", problem.indices, canonical.indices),
-        _array(slices, problem.slices, canonical.out),
+    arrays = (
+        (table, problem.table, canonical.data),
+        ("indices", problem.indices, canonical.indices),
+        (slices, problem.slices, canonical.out),
     )
-
-
-def _array(role: str, spec: ArraySpec, view: Operand) -> ArrayFacts:
-    return ArrayFacts(role, str(spec), tuple(zip(map(str, view.dims), view.shape, strict=True)))
+    return tuple(
+        ArrayFacts(role, str(spec), tuple(zip(map(str, view.dims), view.shape, strict=True)))
+        for role, spec, view in arrays
+    )
 
 
 def machine_facts() -> tuple[tuple[str, str], ...]:
@@ -285,69 +259,178 @@ def machine_facts() -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class InTurn:
-    """The times of two kernels, A and B, in rounds that begin with each in turn.
+class Beside:
+    """What stands beside a gather in a report: the same gather with other passes, by another revision, or a kernel.
 
     Attributes:
+        name: what the page calls it.
+        given: its schedule or pipeline; None where the sizes choose.
+        remarks: what else to know, a sentence each.
+        revision: the revision that compiles it; None for this one.
+        kernel: another kernel; None for one of the same gather.
+    """
+
+    name: str
+    given: Schedule | Pipeline | None = None
+    remarks: tuple[str, ...] = ()
+    revision: str | None = None
+    kernel: Kernel | None = None
+
+
+def beside(
+    problem: Problem,
+    given: Schedule | Pipeline | None,
+    *,
+    schedule: Kernel | Schedule | str | None = None,
+    pipeline: str | None = None,
+    machine: str | None = None,
+    revision: str | None = None,
+) -> Beside:
+    """Return what stands beside a gather; exactly one of the options is given.
+
+    Args:
+        problem, given: the gather, and its schedule or pipeline.
+        schedule: another schedule, or another kernel.
+        pipeline: another pipeline, as text.
+        machine: the schedule for that machine.
+        revision: the same schedule as that revision compiles it.
+
+    Raises:
+        InvalidGatherError: none or several are given, or a revision beside a gather with a pipeline.
+        ScheduleError: the schedule does not parse.
+        KnobError: there is no such machine.
+    """
+    chosen = [option for option in (schedule, pipeline, machine, revision) if option is not None]
+    if len(chosen) != 1:
+        raise InvalidGatherError(
+            "a report takes one schedule, pipeline, machine, revision or kernel beside a gather, got "
+            f"{len(chosen)}; leave out the others"
+        )
+    if isinstance(schedule, Kernel):
+        return Beside("B, the other kernel", kernel=schedule)
+    if schedule is not None and not isinstance(schedule, Schedule | str):
+        raise InvalidGatherError(f"a kernel, a schedule or its text stands beside a kernel, got {show(schedule)}")
+    if revision is not None:
+        if isinstance(given, Pipeline):
+            raise InvalidGatherError("another revision is given a schedule, and this gather has a pipeline; leave one")
+        return Beside(f"B, at {revision}", given, revision=revision)
+    if machine is not None:
+        with knobs.scope_of_options(machine=("against_machine", machine)):
+            passes = make_plan(problem, takes_tuned=False).schedule
+        remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, on which all times are."
+        return Beside(f"B, the schedule for {machine}", passes, (remark,))
+    passes = Pipeline(pipeline) if pipeline is not None else Schedule.parse(str(schedule))
+    return Beside(f"B, {_name_of(passes)}", passes)
+
+
+def _name_of(given: Schedule | Pipeline | None) -> str:
+    """Return a name for passes by which two schedules differ: where they come from, or themselves."""
+    if given is None:
+        return "chosen by the sizes"
+    if isinstance(given, Pipeline):
+        return "the given pipeline"
+    return shortened(str(given), MOST_LETTERS) or "without a schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The times of kernels in rounds that begin with each in turn; the first is A.
+
+    Attributes:
+        names: of the kernels.
         times_us: the median time of a call of each.
-        ratio: how many times as fast B is as A: the median of the ratios within each round.
+        ratios: how many times as fast each of the others is as A: the median of the ratios within each round.
         rounds: how many there were.
     """
 
-    times_us: tuple[float, float]
-    ratio: float
+    names: tuple[str, ...]
+    times_us: tuple[float, ...]
+    ratios: tuple[float, ...]
     rounds: int
 
     def __str__(self) -> str:
         rounds = f"{self.rounds} round{'s' * (self.rounds != 1)}"
-        said = f"B is {self.ratio:.2f} times as fast as A, the median of the ratios within each round"
-        return f"They were timed in turn, {rounds}: {said}."
+        pairs = zip(self.names[1:], self.ratios, strict=True)
+        each = ", ".join(f"{name.partition(',')[0]} is {ratio:.2f} times as fast as A" for name, ratio in pairs)
+        return f"They were timed in turn, {rounds}: {each}, the median of the ratios within each round."
 
 
-def timed_in_turn(a: "Kernel", b: "Kernel", rounds: int) -> InTurn:
-    """Time a call of two kernels with made-up arrays, the same ones where both are of one gather.
+def sections_beside(
+    kernel: Kernel,
+    given: Schedule | Pipeline | None,
+    others: Sequence[Beside],
+    *,
+    timing: bool,
+    rounds: int,
+    say: Callable[[str], object] = lambda name: None,
+) -> tuple[list[Section], InTurn | None]:
+    """Return the sections of a kernel and of others beside it, and their times in turn.
+
+    Args:
+        kernel, given: the kernel, and its schedule or pipeline; None where the sizes chose.
+        others: what stands beside it.
+        timing, rounds: as for `section_of`.
+        say: is called with the name of each before its section is made.
+
+    Returns:
+        The sections, that of the kernel first. The times are None where they cannot be taken, or are not to be.
+
+    Raises:
+        GathernestError: one of them cannot be compiled.
+    """
+    say(name := f"A, {_name_of(given)}")
+    kernels, sections = [kernel], [section_of(kernel, name=name, timing=timing, rounds=rounds)]
+    for other in others:
+        say(other.name)
+        if other.revision is not None:
+            assert not isinstance(given, Pipeline)
+            sections.append(section_at(other.revision, sections[0], given, name=other.name))
+            continue
+        with knobs.scope(interpret=knobs.interpret or not timing):  # the section compiles it on its own
+            kernels.append(other.kernel or Kernel(kernel.problem, other.given))
+        sections.append(section_of(kernels[-1], name=other.name, timing=timing, rounds=rounds, remarks=other.remarks))
+    if any(section.explanation is None for section in sections):
+        return sections, None
+    try:
+        return sections, timed_in_turn(kernels, [section.name for section in sections], rounds)
+    except (GathernestError, MemoryError):  # the arrays of all are too many
+        return sections, None
+
+
+def timed_in_turn(kernels: Sequence[Kernel], names: Sequence[str], rounds: int) -> InTurn:
+    """Time a call of some kernels with made-up arrays, the same ones for those of one gather.
 
     Raises:
         SampleError: arrays of these sizes do not fit in memory.
     """
-    given = sample_arrays(a.problem)
+    given = sample_arrays(kernels[0].problem)
     calls = {}
-    for name, kernel in (("A", a), ("B", b)):
-        data, indices = given if kernel.problem == a.problem else sample_arrays(kernel.problem)
+    for number, kernel in enumerate(kernels):
+        data, indices = given if kernel.problem == kernels[0].problem else sample_arrays(kernel.problem)
         out = np.empty(kernel.problem.result.shape, kernel.problem.result.dtype)
-        calls[name] = functools.partial(kernel, data, indices, out)
+        calls[str(number)] = functools.partial(kernel, data, indices, out)
     timings = time_interleaved(calls, rounds=rounds, settle_s=0)
-    times_us = 1e6 * timings.median_s("A"), 1e6 * timings.median_s("B")
-    return InTurn(times_us, timings.ratio("B", beside="A"), rounds)
+    ratios = tuple(timings.ratio(name, beside="0") for name in calls if name != "0")
+    return InTurn(tuple(names), tuple(1e6 * timings.median_s(name) for name in calls), ratios, rounds)
 
 
-# Compiling a gather twice takes seconds; a machine under load takes a minute.
-LIMIT_S = 300
 _PROGRAM = """
-import json, sys
+import importlib, importlib.util, json, sys
 import gathernest as gn
+is_new = importlib.util.find_spec("gathernest.playground")  # the floor is younger than provenance
+home = "playground.sections" if is_new else "kernels.report.trace_plan"
+trace = importlib.import_module(f"gathernest.{home}").trace
 given = json.load(sys.stdin)
-kernel = gn.compile(*given["arguments"], **given["options"])
-facts = {"schedule": str(kernel.schedule)}
-try:
-    from gathernest.playground.sections import trace
-except ImportError:
-    try:
-        from gathernest.kernels.report.trace_plan import trace  # where it was until 2026
-    except ImportError:
-        trace = None
-if trace is None:
-    asm = kernel.asm
-    facts |= {"stages": dict(kernel.stages), "source": kernel.source, "asm": asm() if callable(asm) else asm}
-else:
-    plan = kernel.plan
-    facts |= {"reasons": plan.reasons, "pipeline": plan.pipeline, "trace": trace(plan).to_json()}
-json.dump(facts, sys.stdout)
+plan = gn.compile(*given["arguments"], **given["options"]).plan
+facts = {"schedule": str(plan.schedule), "reasons": plan.reasons, "pipeline": plan.pipeline}
+json.dump(facts | {"trace": trace(plan).to_json()}, sys.stdout)
 """
 
 
 def section_at(revision: str, section: Section, schedule: Schedule | None, *, name: str) -> Section:
     """Return a section of the same gather as a revision compiles it; it is not timed, and has no drawings.
+
+    The revision runs from its sources in a process of its own.
 
     Args:
         revision: a commit, branch or tag of the checkout that this package runs from.
@@ -361,53 +444,25 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
     with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
         extract(revision, Path(folder, "gathernest"))
         said = _ask(Path(folder), revision, _call(section.problem, schedule))
-    remarks = [f"As revision {revision} compiles it, on this machine."]
-    if "trace" in said:
-        try:
-            trace = Trace.from_json(said["trace"])
-        except (KeyError, TypeError) as error:
-            raise RevisionError(
-                f"revision {revision} describes its levels in another form ({error}); name a later one"
-            ) from None
-    else:
-        trace = _trace_of_texts(said)
-        remarks.append(f"Revision {revision} has no provenance: its lines do not name what they came from.")
+    try:
+        traced = Trace.from_json(said["trace"])
+    except (KeyError, TypeError) as error:
+        raise RevisionError(
+            f"revision {revision} describes its levels in another form ({error}); name a later one"
+        ) from None
     return dataclasses.replace(
         section,
         name=name,
-        trace=trace,
+        trace=traced,
         figures=(),
         steps=None,
         explanation=None,
         not_timed="Another revision is not timed here.",
-        remarks=tuple(remarks),
+        remarks=(f"As revision {revision} compiles it, on this machine.",),
         schedule=pass_lines(said["schedule"]),
-        reasons=tuple(said.get("reasons", ())),
-        pipeline=said.get("pipeline", ""),
+        reasons=tuple(said["reasons"]),
+        pipeline=said["pipeline"],
     )
-
-
-def _trace_of_texts(said: dict[str, Any]) -> Trace:
-    """Return the levels of a revision without provenance: its stages, its source and its assembly."""
-    levels: list[Level] = []
-    for name, text in said["stages"].items():
-        lines = tuple(map(Line, text.splitlines()))
-        is_changed = not levels or levels[-1].lines != lines
-        levels.append(Level(name, "stage", lines, len(levels) - 1 if levels else None, is_changed))
-    levels.append(Level("source", "source", tuple(map(Line, said["source"].splitlines())), len(levels) - 1))
-    instructions = _functions_with_loops(read_assembly(said["asm"], ""))
-    lines = tuple(Line(at.text, (), at.kind) for at in instructions)
-    levels.append(Level("assembly", "assembly", lines, len(levels) - 1, loops=loops_of(instructions)))
-    return Trace(tuple(levels), same_code=True)
-
-
-def _functions_with_loops(instructions: list[Instruction]) -> list[Instruction]:
-    """Return the functions of an assembly that have loops, all where none has: old revisions have long wrappers."""
-    starts = [at for at, each in enumerate(instructions) if each.text.endswith(":") and not each.text.startswith(".L")]
-    spans = [range(start, end) for start, end in pairwise([*starts, len(instructions)])]
-    looped = {loop.first for loop in loops_of(instructions)}
-    found = [instructions[at] for span in spans if not looped.isdisjoint(span) for at in span]
-    return found or instructions
 
 
 def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
@@ -445,131 +500,3 @@ def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
 
 
 ONE_BESIDE = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather"
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What stands beside a gather.
-
-    Attributes:
-        name: what the page calls it.
-        given: its schedule or pipeline; None where the sizes choose.
-        remarks: what else to know, a sentence each.
-        revision: that compiles it; None for this one.
-    """
-
-    name: str
-    given: Schedule | Pipeline | None
-    remarks: tuple[str, ...] = ()
-    revision: str | None = None
-
-
-def beside(
-    problem: Problem,
-    given: Schedule | Pipeline | None,
-    *,
-    schedule: Schedule | str | None = None,
-    pipeline: str | None = None,
-    machine: str | None = None,
-    revision: str | None = None,
-) -> Beside:
-    """Return what stands beside a gather; exactly one of the options is given.
-
-    Args:
-        problem, given: the gather, and its schedule or pipeline.
-        schedule: another schedule.
-        pipeline: another pipeline, as text.
-        machine: the schedule for that machine.
-        revision: the same schedule as that revision compiles it.
-
-    Raises:
-        InvalidGatherError: a revision beside a gather with a pipeline.
-        ScheduleError: the schedule does not parse.
-        KnobError: there is no such machine.
-    """
-    chosen = [option for option in (schedule, pipeline, machine, revision) if option is not None]
-    if len(chosen) != 1:
-        raise InvalidGatherError(f"{ONE_BESIDE}, got {len(chosen)}; leave out the others")
-    if revision is not None:
-        if isinstance(given, Pipeline):
-            raise InvalidGatherError("another revision is given a schedule, and this gather has a pipeline; leave one")
-        return Beside(f"B, at {revision}", given, revision=revision)
-    if machine is not None:
-        with knobs.scope_of_options(machine=("against_machine", machine)):
-            chosen = make_plan(problem, takes_tuned=False).schedule
-        remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, on which all times are."
-        return Beside(f"B, the schedule for {machine}", chosen, (remark,))
-    passes = Pipeline(pipeline) if pipeline is not None else None if schedule is None else Schedule.parse(str(schedule))
-    return Beside(f"B, {said(passes)}", passes)
-
-
-def said(given: Schedule | Pipeline | None) -> str:
-    """Return where the passes of a gather come from."""
-    if given is None:
-        return "chosen by the sizes"
-    if isinstance(given, Pipeline):
-        return "the given pipeline"
-    return "the given schedule" if str(given) else "without a schedule"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two sections, and the times of both; None where they cannot be timed in turn, or are not to be."""
-
-    sections: tuple[Section, Section]
-    in_turn: InTurn | None
-
-
-def pair_of(
-    kernel: "Kernel",
-    given: Schedule | Pipeline | None,
-    other: "Beside | Kernel",
-    *,
-    timing: bool,
-    rounds: int,
-    say: Callable[[str], object] = lambda name: None,
-) -> Pair:
-    """Return the sections of a kernel and of what stands beside it.
-
-    Args:
-        kernel, given: the kernel, and its schedule or pipeline; None where the sizes chose.
-        other: what stands beside it.
-        timing, rounds: as for `section_of`.
-        say: is called with the name of each before its section is made.
-
-    Raises:
-        GathernestError: one of them cannot be compiled.
-    """
-    name = f"A, {said(given)}"
-    say(name)
-    left = section_of(kernel, name=name, timing=timing, rounds=rounds)
-    if isinstance(other, Beside):
-        say(other.name)
-        if other.revision is not None:
-            assert not isinstance(given, Pipeline)
-            return Pair((left, section_at(other.revision, left, given, name=other.name)), None)
-        with knobs.scope(interpret=knobs.interpret or not timing):  # the section compiles it on its own
-            second = type(kernel)(kernel.problem, other.given)
-        right = section_of(second, name=other.name, timing=timing, rounds=rounds, remarks=other.remarks)
-    else:
-        say("B, the other kernel")
-        second, right = other, section_of(other, name="B, the other kernel", timing=timing, rounds=rounds)
-    if left.explanation is None or right.explanation is None:
-        return Pair((left, right), None)
-    try:
-        return Pair((left, right), timed_in_turn(kernel, second, rounds))
-    except (GathernestError, MemoryError):  # the arrays of both are too many
-        return Pair((left, right), None)
-
-
-def other_of(
-    kernel: "Kernel", given: Schedule | Pipeline | None, against: "Kernel | Schedule | str | None", **others: str | None
-) -> "Beside | Kernel":
-    """Return what `Kernel.report` is asked to put beside a kernel; raises as `beside`."""
-    if against is None or isinstance(against, Schedule | str):
-        return beside(kernel.problem, given, schedule=against, **others)
-    if not isinstance(against, type(kernel)):
-        raise InvalidGatherError(f"a kernel, a schedule or its text stands beside a kernel, got {show(against)}")
-    if any(other is not None for other in others.values()):
-        raise InvalidGatherError(f"{ONE_BESIDE}, got several; leave out the others")
-    return against

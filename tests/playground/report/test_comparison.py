@@ -82,7 +82,8 @@ def test_a_level_is_cut_where_the_page_is_too_large_and_says_how_many_rows_are_l
     )
     whole = page([first, second], compare=True)
     assert whole.count("<tr class=d>") == 150 and "left out since" not in whole
-    monkeypatch.setattr(page_module, "FEWER_ROWS", (140, 40))
+    fewer = [(*each[:2], rows) for each, rows in zip(page_module.DETAIL[4:6], (140, 40), strict=True)]
+    monkeypatch.setattr(page_module, "DETAIL", (*page_module.DETAIL[:4], *fewer))
     monkeypatch.setattr(page_module, "MOST_BYTES", len(whole.encode()) - 9_000)
     less = page([first, second], compare=True)
     assert less.count("<tr class=d>") == 40
@@ -102,9 +103,13 @@ def test_llvm_names_that_are_only_numbered_anew_are_no_difference():
 
 def test_two_kernels_are_timed_in_turn(section):
     a, b = (gn.compile("gather", "40x8xf32", "9xi64", schedule=text) for text in ("", "vectorize-inner{lanes=8}"))
-    found = timed_in_turn(a, b, 3)
-    assert min(*found.times_us, found.ratio) > 0
-    text = page([section, dataclasses.replace(section, name="B")], compare=True, in_turn=InTurn((3.0, 2.0), 1.5, 9))
+    found = timed_in_turn((a, b), ("A", "B"), 3)
+    assert min(*found.times_us, *found.ratios) > 0
+    text = page(
+        [section, dataclasses.replace(section, name="B")],
+        compare=True,
+        in_turn=InTurn(("A", "B, own"), (3.0, 2.0), (1.5,), 9),
+    )
     said = (
         "They were timed in turn, 9 rounds: B is 1.50 times as fast as A, the median of the ratios within each round."
     )
@@ -114,13 +119,13 @@ def test_two_kernels_are_timed_in_turn(section):
 def test_a_kernel_has_another_schedule_pipeline_or_kernel_beside_it(monkeypatch):
     made = []
     monkeypatch.setattr(pair, "section_of", lambda kernel, **options: made.append((kernel, options)) or section_stub)
-    section_stub = SimpleNamespace(explanation=None)
+    section_stub = SimpleNamespace(explanation=None, name="")
     kernel = gn.compile("gather", "40x8xf32", "9xi64")
     other = gn.compile("gather", "40x8xf32", "9xi64", schedule="vectorize-inner{lanes=8}")
     monkeypatch.setattr(page_module, "page", lambda sections, **options: f"{len(sections)} {options['compare']}")
     for given, name, schedule in (
         ({"against": other}, "B, the other kernel", "vectorize-inner{lanes=8}"),
-        ({"against": other.schedule}, "B, the given schedule", "vectorize-inner{lanes=8}"),
+        ({"against": other.schedule}, "B, vectorize-inner{lanes=8}", "vectorize-inner{lanes=8}"),
         ({"against": ""}, "B, without a schedule", ""),
         ({"against_machine": "avx2"}, "B, the schedule for avx2", None),
     ):
@@ -140,7 +145,7 @@ def test_two_things_beside_a_kernel_are_rejected():
     one = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather, got"
     with pytest.raises(gn.InvalidGatherError, match=f"{one} 2; leave out the others"):
         kernel.report(against="", against_machine="avx2")
-    with pytest.raises(gn.InvalidGatherError, match=f"{one} several"):
+    with pytest.raises(gn.InvalidGatherError, match=f"{one} 2"):
         kernel.report(against=kernel, against_machine="avx2")
     with pytest.raises(gn.InvalidGatherError, match="a kernel, a schedule or its text stands beside a kernel, got 3"):
         kernel.report(against=3)
@@ -160,6 +165,14 @@ def test_the_page_of_two_leads_to_the_lines_of_both_and_escapes_their_text(secti
     assert {name.partition(".")[0] for name in Page(text).ids()} >= {"comparison", "l0", "G1l0"}
     assert "<script>alert" not in text
     assert "Both are the same code" in text
+
+
+def test_each_of_several_stands_beside_the_first(section, trace):
+    other = dataclasses.replace(trace, levels=(stage("operator", "x"), *trace.levels[1:]))
+    others = [dataclasses.replace(section, name=name, trace=each) for name, each in (("B", trace), ("C", other))]
+    text = page([section, *others], compare=True)
+    assert "Both are the same code" in text and "#G2L0.0" in text
+    assert {name.partition(".")[0] for name in Page(text).ids()} >= {"comparison", "l0", "G1l0", "G2l0"}
 
 
 def test_a_page_of_one_has_no_comparison(section):

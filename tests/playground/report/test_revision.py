@@ -1,7 +1,4 @@
-import io
-import json
 import subprocess
-import sys
 
 import pytest
 
@@ -9,8 +6,6 @@ import gathernest as gn
 from gathernest.kernels.host import checkout as checkout_module
 from gathernest.kernels.host import cpu
 from gathernest.kernels.host.checkout import RevisionError
-from gathernest.playground import sections as revision_module
-from gathernest.playground.report import page
 from gathernest.playground.sections import section_at, section_of
 
 
@@ -54,27 +49,6 @@ def test_a_revision_that_is_not_there_is_an_error(checkout, here):
         section_at("nowhere", here, None, name="B")
     with pytest.raises(RevisionError, match="there is no revision '--output=x'"):
         section_at("--output=x", here, None, name="B")
-
-
-@pytest.mark.thorough
-def test_a_revision_without_provenance_has_its_stages_source_and_assembly(here, monkeypatch):
-    def ask(folder, revision, call):
-        answer = io.StringIO()
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, "gathernest.playground.sections", None)
-            patch.setattr(sys, "stdin", io.StringIO(json.dumps(call)))
-            patch.setattr(sys, "stdout", answer)
-            exec(revision_module._PROGRAM, {})
-        return json.loads(answer.getvalue())
-
-    monkeypatch.setattr(revision_module, "extract", lambda revision, target: None)
-    monkeypatch.setattr(revision_module, "_ask", ask)
-    other = section_at("older", here, None, name="B")
-    levels = [level for level in here.trace.levels if level.kind != "llvm"]
-    assert [level.text for level in other.trace.levels[:-1]] == [level.text for level in levels[:-1]]
-    assert other.trace.levels[-1].hot_loops and not other.trace.has_provenance
-    assert other.remarks[1] == "Revision older has no provenance: its lines do not name what they came from."
-    assert "same instructions" not in page([other]) and "same instructions" in page([here])
 
 
 @pytest.mark.thorough
