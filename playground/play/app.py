@@ -38,21 +38,27 @@ def link(FIRST, LinkError, Session, Settings, live_stages, mo, panels):
 def gather(Bounds, OPERATORS, mo, panels, start):
     _modes = [mode.value for mode in Bounds]
     operator = mo.ui.dropdown(OPERATORS, start.operator, label="operator")
-    data = mo.ui.text(start.data, label="data", debounce=50)
-    indices = mo.ui.text(start.indices, label="indices", debounce=50)
+    data = mo.ui.text(start.data, label="data", debounce=False)
+    indices = mo.ui.text(start.indices, label="indices", debounce=False)
     axis = mo.ui.number(value=start.axis, step=1, label="axis")
     batch_dims = mo.ui.number(value=start.batch_dims, step=1, label="batch_dims")
     bounds = mo.ui.dropdown(_modes, start.bounds, label="bounds")
-    scale = mo.ui.number(value=start.scale, label="scale")
     mo.vstack(
         [
             mo.Html(panels.heading("The gather")),
             mo.hstack([operator, bounds], justify="start", wrap=True),
             mo.hstack([data, indices], justify="start", wrap=True),
-            mo.hstack([axis, batch_dims, scale], justify="start", wrap=True),
+            mo.hstack([axis, batch_dims], justify="start", wrap=True),
         ]
     )
-    return axis, batch_dims, bounds, data, indices, operator, scale
+    return axis, batch_dims, bounds, data, indices, operator
+
+
+@app.cell
+def scale_choice(mo, operator, start):
+    scale = mo.ui.number(value=start.scale, label="scale")
+    scale if operator.value.endswith("_grad") else None
+    return (scale,)
 
 
 @app.cell
@@ -61,7 +67,7 @@ def steps_editor(live_stages, mo, panels, start):
     _text = start.steps
     if _text is None:
         _text = "" if isinstance(_begun, live_stages.Mistake) else live_stages.chosen_steps(_begun.script)
-    steps = mo.ui.code_editor(_text, debounce=50, min_height=120, show_copy_button=False)
+    steps = mo.ui.code_editor(_text, min_height=120, show_copy_button=False)
     mo.vstack([mo.Html(panels.heading("The schedule, one step in each line")), steps])
     return (steps,)
 
@@ -81,7 +87,7 @@ def stage_choice(NO_STAGE, live_stages, made, mo, panels, session):
 def stage_editor(NO_STAGE, chosen, made, mo, names, reset, session):
     edited = None if chosen.value == NO_STAGE else names.index(chosen.value)
     _text = "" if edited is None else session.text_of(made[edited].text, reset.value)
-    stage_text = mo.ui.code_editor(_text, language="diff", debounce=50, max_height=600, show_copy_button=False)
+    stage_text = mo.ui.code_editor(_text, language="diff", max_height=600, show_copy_button=False)
     None if edited is None else stage_text  # noqa: B018
     return edited, stage_text
 
@@ -97,51 +103,54 @@ def wanted_settings(Settings, axis, batch_dims, bounds, data, indices, mo, opera
 
 
 @app.cell
-def mistake(live_stages, mo, panels, wanted):
+def mistake(live_stages, mo, session, wanted):
     _begun = live_stages.begin(wanted)
     _wrong = _begun if isinstance(_begun, live_stages.Mistake) else _begun.mistake
-    mo.stop(_wrong is not None, mo.Html(panels.mistake_panel(_wrong) if _wrong else ""))
+    mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong) if _wrong else ""))
     script = _begun.script
     return (script,)
 
 
 @app.cell
-def nest(mo, panels, script):
-    mo.Html(panels.nest_panel(script.nest))  # of the steps alone: it is there before the other stages are made
+def nest(mo, panels, script, session):
+    # The nest is of the steps alone: it is there before the other stages are made.
+    mo.Html(session.keep("nest", panels.nest_panel(script.nest)))
     return
 
 
 @app.cell
-def all_stages(live_stages, mo, panels, script):
+def all_stages(live_stages, mo, script, session):
     plan = script.plan
     made = live_stages.stages(plan)
     _wrong = made if isinstance(made, live_stages.Mistake) else None
-    mo.stop(_wrong is not None, mo.Html(panels.mistake_panel(_wrong)) if _wrong else None)
+    mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong)) if _wrong else None)
     return made, plan
 
 
 @app.cell
-def edited_mistake(chosen, edited, live_stages, made, mo, panels, plan, session, stage_text, wanted):
+def edited_mistake(chosen, edited, live_stages, made, mo, plan, session, stage_text, wanted):
     settings = session.edited(wanted, chosen.value, stage_text.value, None if edited is None else made[edited].text)
     session.write_link(mo.query_params(), settings)
     plan_shown = live_stages.with_edit(plan, settings.stage, settings.text) if settings.text else plan
     stages = live_stages.stages(plan_shown) if settings.text else made
     _wrong = stages if isinstance(stages, live_stages.Mistake) else None
-    mo.stop(_wrong is not None, mo.Html(panels.mistake_panel(_wrong)) if _wrong else None)
+    mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong)) if _wrong else None)
     return plan_shown, settings, stages
 
 
 @app.cell
-def edited_nest(edited, live_stages, mo, panels, settings, stages):
+def edited_nest(edited, live_stages, mo, panels, session, settings, stages):
     mo.stop(not settings.text)
-    mo.Html(panels.nest_panel(live_stages.nest_of(stages, edited), "The nest with the edited stage"))
+    mo.Html(
+        session.keep("nest", panels.nest_panel(live_stages.nest_of(stages, edited), "The nest with the edited stage"))
+    )
     return
 
 
 @app.cell
-def bytes_check(check_bytes, is_listed, mo, panels, plan_shown):
+def bytes_check(check_bytes, is_listed, mo, panels, plan_shown, session):
     is_listed  # noqa: B018  # the stages are shown first: this takes longer
-    mo.Html(panels.bytes_panel(check_bytes(plan_shown)))
+    mo.Html(session.keep("bytes", panels.bytes_panel(check_bytes(plan_shown))))
     return
 
 
@@ -185,9 +194,9 @@ def explanation(explain, mo, session, settings):
 
 
 @app.cell
-def stage_list(edited, mo, panels, settings, stages):
+def stage_list(edited, mo, panels, session, settings, stages):
     is_listed = True
-    mo.Html(panels.stages_panel(stages, edited if settings.text else None))
+    mo.Html(session.keep("stages", panels.stages_panel(stages, edited if settings.text else None)))
     return (is_listed,)
 
 

@@ -1,6 +1,7 @@
 """From the settings of the page to a script, its plan, its stages and a check of bytes; mistakes with places."""
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages,
 from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule_language.rejection import StepError
 from ...lowering.stage_files import StageFile
+from ..accesses import small_instance
 from ..check import check_stage, samples_of
 from ..script import ScheduleScript, schedule
 from .settings import Settings, StepLineError, apply_lines
@@ -131,8 +133,8 @@ def nest_of(stages: Sequence[Stage], edited: int | None = None) -> str:
 MOST_ELEMENTS = 12_000
 # Of a row: more than a vector of 8 lanes, and a remainder.
 ROW = 11
-# Of other dimensions; of those of the indices at least, and how many behind the border of a tile.
-OTHER, LEAST_INDICES, BEHIND = 3, 7, 3
+# Of other dimensions, tried in turn; of those of the indices at least, and how many behind the border of a tile.
+OUTER, LEAST_INDICES, BEHIND = (3, 2), 7, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +172,13 @@ def check_bytes(plan: Plan) -> BytesCheck:
 
     An edited stage stands in the place of what the passes make, so it must not have the sizes in its text.
     """
-    tile = max(_numbers(plan.pipeline), default=0)
     left = MOST_ELEMENTS
-    for problem in _small(plan.problem, tile):
+    for problem, pipeline in _smaller(plan):
         size = problem.result.size + problem.source.size
         if size > left or 0 in problem.axis_sizes:
             continue
         try:
-            module = _lowered(plan, problem)
+            module = _lowered(plan, problem, pipeline)
         except (InvalidGatherError, ScheduleError):  # the passes are for other sizes
             continue
         cases = 0
@@ -191,13 +192,13 @@ def check_bytes(plan: Plan) -> BytesCheck:
                     return BytesCheck(str(found), problem, cases)
         except InvalidGatherError:  # the edited stage is of other arrays
             continue
-        return BytesCheck(None, problem, cases, crossed=problem.indices.size > tile)
+        return BytesCheck(None, problem, cases, crossed=problem.indices.size > _largest_tile(pipeline))
     return BytesCheck(None, None)
 
 
-def _lowered(plan: Plan, problem: Problem) -> ModuleOp:
-    """Return the last stage of a plan for a problem of other sizes; what is edited stays as it is."""
-    passes, context = parse_passes(plan.pipeline), make_context()
+def _lowered(plan: Plan, problem: Problem, pipeline: str) -> ModuleOp:
+    """Return the last stage of a pipeline for a problem of other sizes; an edited stage stays as it is."""
+    passes, context = parse_passes(pipeline), make_context()
     edits = read_edits(plan.edits, passes, context)
     number, module = max(edits.items(), default=(0, None), key=lambda item: item[0])
     module = module_of(problem) if module is None else module
@@ -205,11 +206,22 @@ def _lowered(plan: Plan, problem: Problem) -> ModuleOp:
     return module
 
 
-def _numbers(pipeline: str) -> list[int]:
-    """Return the sizes of the tiles over indices."""
+def _largest_tile(pipeline: str) -> int:
+    """Return the size of the largest tile over indices; 0 for none."""
     tiles = re.findall(r"tile-loops\{loops=([^ }]*) sizes=([^ }]*)", pipeline)
     pairs = [pair for loops, sizes in tiles for pair in zip(loops.split(","), sizes.split(","), strict=False)]
-    return [int(size) for loop, size in pairs if "inner" not in loop and size.isdecimal()]
+    return max((int(size) for loop, size in pairs if "inner" not in loop and size.isdecimal()), default=0)
+
+
+def _smaller(plan: Plan) -> Iterator[tuple[Problem, str]]:
+    """Yield smaller forms of a plan with their pipelines: those that cross a tile first, then with smaller tiles."""
+    tile = _largest_tile(plan.pipeline)
+    problems = list(_small(plan.problem, tile))
+    yield from ((problem, plan.pipeline) for problem in problems if problem.indices.size > tile)
+    if not plan.edits:
+        instance = small_instance(plan)
+        yield from ((instance.problem, pipeline) for pipeline in reversed(instance.pipelines))
+    yield from ((problem, plan.pipeline) for problem in problems if problem.indices.size <= tile)
 
 
 def _small(problem: Problem, tile: int) -> Iterator[Problem]:
@@ -218,10 +230,10 @@ def _small(problem: Problem, tile: int) -> Iterator[Problem]:
         yield problem
     table, indices = problem.table.shape, problem.indices.shape
     for many in dict.fromkeys((max(tile + BEHIND, LEAST_INDICES), LEAST_INDICES)):
-        for row in dict.fromkeys((ROW, *table[-1:])):
-            for other in (OTHER, many, row):
-                shape = tuple(min(size, OTHER) for size in table[:-1]) + tuple(min(size, row) for size in table[-1:])
-                last = tuple(min(size, other if at < len(indices) - 1 else many) for at, size in enumerate(indices))
+        for row, outer in itertools.product(dict.fromkeys((ROW, *table[-1:])), OUTER):
+            for other in dict.fromkeys((outer, many, row)):
+                shape = *(min(size, outer) for size in table[:-1]), *(min(size, row) for size in table[-1:])
+                last = *(min(size, other) for size in indices[:-1]), *(min(size, many) for size in indices[-1:])
                 with contextlib.suppress(GathernestError):
                     yield problem.resized(shape, last)
         same = [tuple(min(size, many) for size in shape) for shape in (table, indices)]

@@ -7,13 +7,15 @@ from typing import Any
 
 from ...kernels.runtime.plan import Plan
 from .live_stages import Mistake
-from .panels import assembly_panel, explanation_panel, measured_panel, mistake_panel, time_panel
+from .panels import assembly_panel, explanation_panel, heading, measured_panel, mistake_panel, time_panel
 from .settings import Settings
 from .worker import WORKER
 
 # How long nothing may change before a kernel is compiled.
 SETTLED_S = 0.15
 NO_STAGE = "none"
+# The kinds of panels that stay below a mistake, in order.
+PANELS = ("nest", "bytes", "machine", "stages")
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class Session:
         text: what the person made of it; None for what the passes make.
         resets: how often the text was reset.
         found: what the worker found last.
+        kept: the last panels of each kind, as HTML, which stay below a mistake.
         linked: the text of a stage that came by the link, and that nobody has agreed to run; None for none.
     """
 
@@ -32,6 +35,7 @@ class Session:
     text: str | None = None
     resets: int = 0
     found: dict[str, Any] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
     linked: str | None = None
 
     @classmethod
@@ -71,6 +75,17 @@ class Session:
             self.linked = None
         return self.linked is not None
 
+    def keep(self, kind: str, panel: str) -> str:
+        """Return a panel, and keep it for the next mistake."""
+        self.kept[kind] = panel
+        return panel
+
+    def mistake(self, mistake: Mistake) -> str:
+        """Return what is wrong, and below it the last results, greyed."""
+        last = "".join(self.kept[kind] for kind in PANELS if kind in self.kept)
+        kept = f'<div class="kept">{heading("The last results")}{last}</div>' if last else ""
+        return mistake_panel(mistake) + kept
+
     def write_link(self, parameters: MutableMapping[str, Any], settings: Settings) -> None:
         """Make the parameters of the page's address those of settings, with the stage that is chosen."""
         if self.stage != NO_STAGE:
@@ -101,7 +116,7 @@ class Session:
         """Return time, explanation and assembly, as far as they are known."""
         time_us = self.found.get("time_us") if is_current else None
         parts = time_panel(self.found, is_current=is_current), explanation_panel(plan, time_us)
-        return "".join((*parts, assembly_panel(self.found, is_current=is_current)))
+        return self.keep("machine", "".join((*parts, assembly_panel(self.found, is_current=is_current))))
 
     def explain(self, settings: Settings, show: Callable[[str], object], is_stale: Callable[[], bool]) -> None:
         """Measure the whole explanation, and show it."""

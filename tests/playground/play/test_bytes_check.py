@@ -21,6 +21,11 @@ def test_a_legal_schedule_gives_the_bytes_on_more_than_a_tile():
     )
 
 
+def test_the_tile_that_the_sizes_choose_is_full():
+    check = checked(dataclasses.replace(FIRST, steps=None))
+    assert check.difference is None and check.crossed, str(check)
+
+
 def test_the_check_follows_the_tile():
     assert checked(dataclasses.replace(FIRST, steps=FIRST.steps.replace("64", "48"))).tried.indices.shape == (51,)
 

@@ -66,6 +66,40 @@ def write_line(tab, number, text):
     tab.call("Input.insertText", text=text)
 
 
+FIELD = "document.querySelector('marimo-text').shadowRoot.querySelector('input')"
+WORDS = "# every key that is typed stays"
+
+
+@pytest.mark.parametrize("between_ms", [0, 30, 60, 120])
+def test_typed_text_is_never_replaced_by_an_older_one(server, tab, between_ms):
+    address = server[0]
+    tab.call("Page.navigate", url="about:blank")
+    tab.call("Page.navigate", url=address)
+    # From the link to the page; a pending `wait` would end with the page that it is asked on.
+    places = (tab.evaluate("location.href") for _ in range(20_000))
+    assert any(place.startswith(address.partition("?")[0]) and "token" not in place for place in places)
+    wait(tab, f"{shown('nest')}.includes('step 64') && {EDITOR}?.querySelector('.cm-line')")
+    write_line(tab, 4, "")
+    type_keys(tab, WORDS, between_ms)
+    wait(tab, f"{shown('stage_list')}.includes('operator')")
+    pause(tab, 500)
+    assert tab.evaluate(f"{EDITOR}.querySelectorAll('.cm-line')[4].innerText") == WORDS
+    tab.evaluate(f"{FIELD}.focus(), {FIELD}.select()")
+    type_keys(tab, "16x3000x32xf32", between_ms)
+    pause(tab, 500)
+    assert tab.evaluate(f"{FIELD}.value") == "16x3000x32xf32"
+
+
+def type_keys(tab, text, between_ms):
+    for letter in text:
+        tab.call("Input.insertText", text=letter)
+        pause(tab, between_ms)
+
+
+def pause(tab, ms):
+    tab.evaluate(f"new Promise((done) => setTimeout(done, {ms}))")
+
+
 def test_the_page_follows_what_is_typed_and_a_link_restores_it(server, tab, monkeypatch):
     address, process = server
     opened = SimpleQueue()
@@ -82,6 +116,8 @@ def test_the_page_follows_what_is_typed_and_a_link_restores_it(server, tab, monk
     wait(tab, f"{shown('machine')}.includes('µs a call') && {shown('machine')}.includes('inner: ')")
     write_line(tab, 4, 'parallel("outer")')
     wait(tab, "document.querySelector('.play.bad u')?.innerText === 'for outer(o) in 0..n_outer:'")
+    kept = "(document.querySelector('.kept')?.innerText ?? '')"
+    assert tab.evaluate(f"{kept}.includes('step 48') && {kept}.includes('µs a call')")
     link = tab.evaluate("location.href")
     tab.call("Page.navigate", url="about:blank")
     tab.call("Page.navigate", url=link)

@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from gathernest.playground.play import session as module
+from gathernest.playground.play.live_stages import Mistake
 from gathernest.playground.play.session import NO_STAGE, Session
 from gathernest.playground.play.settings import FIRST
 
@@ -52,6 +53,20 @@ def test_the_link_follows_the_settings():
     assert parameters == {**FIRST.to_query(), "theirs": "kept"}
     Session("03-cse", "edited").write_link(parameters, FIRST)
     assert parameters["stage"] == "03-cse" and parameters["text"] not in ("", "edited")
+
+
+def test_the_last_results_stay_below_a_mistake():
+    session, wrong = Session(), Mistake("The schedule", "it is <wrong>")
+    assert "kept" not in session.mistake(wrong)
+    session.keep("bytes", "<p>right</p>")
+    session.keep("nest", "<p>old</p>")
+    session.keep("nest", "<p>nest</p>")
+    assert (
+        session.mistake(wrong)
+        .partition("it is &lt;wrong&gt;")[2]
+        .partition('class="kept"')[2]
+        .endswith("<p>nest</p><p>right</p></div>")
+    )
 
 
 def test_a_stage_of_a_link_waits_until_somebody_agrees_or_changes_it():
