@@ -18,7 +18,7 @@ from ..pipeline import NO_EDITS, Stage, record_stages
 from .assembly import read_assembly
 from .control_flow import loops_of
 from .llvm_text import read_llvm
-from .registers import inferred_lines
+from .registers import inferred_lines, with_loads
 from .source_loops import loop_around
 from .trace import Level, Line, MachineLoop, Trace
 
@@ -66,11 +66,11 @@ def assembly_level(program: Program, library: Any, origin: int) -> Level:
         origin: the number of the level that the source is.
     """
     instructions = read_assembly(library.get_asm_str(), INSPECTED_FILE)
-    lines = [
-        Line(at.text, tuple(line - 1 for line in came), at.kind)
-        for at, came in zip(instructions, inferred_lines(instructions), strict=True)
-    ]
     source, loops = program.source.splitlines(), list[MachineLoop]()
+    found = with_loads(instructions, inferred_lines(instructions), source)
+    lines = [
+        Line(at.text, tuple(line - 1 for line in came), at.kind) for at, came in zip(instructions, found, strict=True)
+    ]
     for loop in loops_of(instructions):
         came = [line for at in loop.lines if (line := instructions[at].line) is not None]
         name, depth = loop_around(source, came) if loop.is_hot else ("", 0)

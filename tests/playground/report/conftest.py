@@ -56,7 +56,12 @@ def trace() -> Trace:
                 lines("func.func @gather() {", "  %0 = load", "  store %0", "}", origins=((0,), (1,), (1,), (2,))),
                 *(1, True, 1.5, 5),
             ),
-            Level("source", "source", lines("# head", "v = load()", "store(v)", origins=((), (1,), (2,))), 2),
+            Level(
+                "source",
+                "source",
+                lines("# head", "v = load_i32(data, 0)", "store_i32(out, 0, v)", origins=((), (1,), (2,))),
+                2,
+            ),
             Level("LLVM IR", "llvm", lines("define", "  load", "  store", "}", "!0", origins=((), (1,), (2,))), 3),
             Level(
                 "assembly",
