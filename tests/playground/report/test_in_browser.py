@@ -110,9 +110,9 @@ def test_one_element_is_played_forwards_and_back_with_its_line_of_the_stage(tab,
         seen.append(tab.evaluate(place))
     last = seen[-1].rpartition(" ")[2]
     assert seen == [f"step {number} of {last}" for number in ("1", "2", "3", "2", last)]
-    line, step = sorted(tab.evaluate(at), key=len)
+    line, step = tab.evaluate(at)
     assert line.strip().startswith(("vector.store", "memref.store"))
-    assert line.strip() in step
+    assert step.startswith(line.split()[0])
     check_silent(tab, report)
 
 
