@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
 from ..console.output_paths import check_folder
-from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, seed
+from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, progress, seed
 from ..console.watch import add_arguments as add_watch_arguments
 from ..console.watch import add_timing, run_watched
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Elements of arrays that are written into the comment of a file.
 MOST_WRITTEN = 1000
+# Seconds that the interpreter takes for an element, and the number of them from which it says so beforehand.
+ELEMENT_S, MANY_ELEMENTS = 2e-4, 50_000
 EXAMPLES = """examples:
   gathernest show --data 5x4xf32 --indices 3xi64 --stage fold-bounds > stage.mlir
   gathernest exec stage.mlir
@@ -74,9 +76,16 @@ def run(options: argparse.Namespace) -> int:
     engine = "interpreter" if given["engine"] is None else given["engine"]
     _lower(module, given["passes"], engine, options, comment_of(problem, data, indices))
     compare = "reference" if given["compare"] is None else given["compare"]
+    elements = max(problem.result.size, problem.slices.size)
+    if engine == "interpreter" and elements > MANY_ELEMENTS:
+        make_console(stderr=True).print(
+            f"interpreting {elements:,} elements takes about {elements * ELEMENT_S:,.0f} s, and Ctrl-C stops it; "
+            "give smaller sizes, or --engine numba"
+        )
     if compare == "reference":
         wanted = reference_result(problem, data, indices)
-        found = check_stage(module, problem, data, indices, engine, wanted=wanted)
+        with progress("interpreting" if engine == "interpreter" else "running"):
+            found = check_stage(module, problem, data, indices, engine, wanted=wanted)
     else:
         if compare != "-" and not (compare and Path(compare).exists()):
             hint = did_you_mean(compare, ["reference"]) or "; name a stage of the same gather, or reference"

@@ -54,6 +54,13 @@ def test_a_call_that_is_rejected_is_not_said_to_give_bytes(stage, capsys):
     assert (status, printed) == (0, f"{stage}: interpreter rejects the call: index 9 is out of range [-5, 4]")
 
 
+def test_a_large_stage_says_how_long_it_takes(stage, capsys):
+    _, _, error = outcome(capsys, stage, "--indices", "30000xi64")
+    assert error.replace("\n", " ").startswith(
+        "interpreting 120,000 elements takes about 24 s, and Ctrl-C stops it; give smaller sizes, or --engine numba"
+    )
+
+
 def test_passes_run_first(capsys, tmp_path):
     assert main([*SHOW[:-1], "operator"]) == 0
     file = tmp_path / "operator.mlir"
