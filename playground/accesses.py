@@ -249,7 +249,7 @@ class Accesses:
 
     Attributes:
         problem: the gather that was interpreted, of all of these sizes.
-        elements: those of the slices, in the order of their positions.
+        elements: the elements of the slices, in the order of their positions.
         line_count: the lines that the table lies in, from a line's first byte on.
         threads: how many threads there are; each has a range of the iterations of the parallel loop.
         notes: what differs from the gather of the plan, a sentence each.
@@ -268,7 +268,7 @@ class Accesses:
 
 
 def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int = 4) -> Accesses:
-    """Return what each element of a plan's gather, or of a small one like it, reads.
+    """Return the accesses of each element of a plan's gather, or of a small one like it.
 
     Positions come from the plain reference; tiles and threads from interpreting the loops that the pipeline makes.
 

@@ -137,7 +137,7 @@ def beside_upstream(plan: Plan, stage: str, text: str, rounds: int) -> BesideUps
 
 
 def _wrong(out: np.ndarray, wanted: np.ndarray, outside: int) -> str:
-    """Return what is wrong about a result, in a few words; empty where it is right."""
+    """Return the difference of a result in a few words; empty where it is right."""
     if outside:
         return out_of_range(outside)
     if (found := first_difference(out, wanted)) is None:

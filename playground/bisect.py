@@ -67,7 +67,7 @@ class WrongPass:
 
 
 def invalid_module(error: Exception) -> Difference:
-    """Return what is wrong with a pass that fails or leaves a module that is not valid."""
+    """Return the difference of a pass that fails or leaves a module that is not valid."""
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return Difference(f"it fails or leaves an invalid module: {reason}")
 

@@ -102,7 +102,7 @@ class Difference:
 
 
 def reference_result(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray | BoundsError:
-    """Return what the operator's reference gives, or the error with which it rejects the call."""
+    """Return the result of the operator's reference, or the error with which it rejects the call."""
     try:
         return reference.of_problem(problem, data, indices)
     except BoundsError as error:
@@ -186,7 +186,7 @@ def _source_of(problem: Problem, indices: np.ndarray, position: tuple[int, ...])
 def _writer_of(
     module: ModuleOp, data: np.ndarray, indices: np.ndarray, got: np.ndarray, position: tuple[int, ...], seed: int
 ) -> str | None:
-    """Return what stored an element last, when the interpreter runs the module and stores the same there."""
+    """Return the operation that stored an element last, if the interpreter stores the same there."""
     again = np.empty_like(got)
     watched = again.ctypes.data + int(np.ravel_multi_index(position, got.shape)) * got.itemsize if got.ndim else None
     try:

@@ -94,7 +94,7 @@ def standalone(svg: str) -> str:
 
 
 def shortened(text: str, letters: int) -> str:
-    """Return a text, cut where it is longer than so many letters."""
+    """Return a text, cut where it is longer than a number of letters."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
@@ -528,7 +528,7 @@ def _left_out(accesses: Accesses) -> list[str]:
 
 
 def _description(accesses: Accesses, texts: list[str], notes: list[str]) -> str:
-    """Return in words what the drawing shows."""
+    """Return the description of the drawing."""
     counts: dict[int, int] = {}
     for element in accesses.elements:
         if element.thread is not None:

@@ -127,7 +127,7 @@ class LevelView:
     Attributes:
         number: from 0.
         level: what it shows.
-        title: the pass without its options, or what the text is.
+        title: the pass without its options, `cse#2` of a second one, or what the text is.
         options: of the pass; empty for none.
         parts: its lines, each in one of them; none where nothing changed.
         added, removed: lines that this level has and the one before it has not, and the reverse; 0 behind the stages.
@@ -150,6 +150,8 @@ def level_views(trace: Trace, highlight: Highlight) -> list[LevelView]:
     views: list[LevelView] = []
     for number, level in enumerate(trace.levels):
         title, _, options = level.name.partition("{")
+        times = 1 + sum(before.name.partition("{")[0] == title for before in trace.levels[:number])
+        title = title if times == 1 else f"{title}#{times}"
         new, removed = _changes(level, trace.levels)
         parts = parts_of(level, new, highlight) if level.is_changed else ()
         views.append(
@@ -197,14 +199,14 @@ def _keys(lines: Sequence[Line]) -> list[str]:
 
 
 def line_key(text: str, kind: str = "stage") -> str:
-    """Return what a line of a kind of text is compared by."""
+    """Return the part of a line by which lines of a kind of text are compared."""
     if kind == "llvm":
         return _NUMBERED_LLVM.sub(lambda match: match[1] or match[2] or "", text.strip())
     return _NUMBERED.sub("%", text.strip())
 
 
 def parts_of(level: Level, new: frozenset[int], highlight: Highlight) -> tuple[Part, ...]:
-    """Return the lines of a level in the order in which a page shows them; those of `new` are marked."""
+    """Return the lines of a level in the order in which a page shows them; the lines in `new` are marked."""
     texts = highlight([line.text for line in level.lines], level.kind)
     views = [
         LineView(number, texts[number], number in new, line.kind if line.kind in WORK else "")
@@ -308,7 +310,7 @@ class LevelDiff:
 
 
 def compare_levels(left: Trace, right: Trace, highlight: Highlight, most_rows: int | None = None) -> list[LevelDiff]:
-    """Return the levels of two traces in order; those of the same pass are one, with what differs in it.
+    """Return the levels of two traces in order; levels of the same pass are one, with the lines that differ.
 
     Args:
         left, right: the traces.

@@ -140,7 +140,7 @@ def machine_analysis(
 
 
 def _notes(ran: Sequence[Instruction], left: int) -> tuple[str, ...]:
-    """Return what the analysis of instructions leaves out; `left` of the loop are on other ways through it."""
+    """Return the omissions of the analysis of instructions; `left` of the loop are on other ways through it."""
     other = f"of the ways through the loop the longest is analysed; {left} instructions are on others only"
     calls = "the loop calls functions, which the analysis does not follow"
     return (other,) * (left > 0) + (calls,) * any(each.kind == "call" for each in ran)
@@ -190,7 +190,7 @@ def longest_way(instructions: Sequence[Instruction], loop: Sequence[int]) -> lis
 
 
 def _report(tool: Installed, cpu: str, text: str) -> dict[str, Any] | None:
-    """Return what llvm-mca prints as JSON; None where it does not know the CPU."""
+    """Return the JSON that llvm-mca prints; None where it does not know the CPU."""
     command = [tool.path, f"-mtriple={_host()[2]}", f"-mcpu={cpu}", "--json", "--bottleneck-analysis"]
     try:
         ended = subprocess.run(
@@ -212,7 +212,7 @@ def _analysis(
     tool: str, cpu: str, found: dict[str, Any], body: tuple[int, ...], stored: int | None, element: int | None,
     notes: tuple[str, ...],
 ) -> MachineAnalysis:  # fmt: skip
-    """Return what llvm-mca's report says."""
+    """Return the analysis in llvm-mca's report."""
     (region,) = found["CodeRegions"]
     summary, limits = region["SummaryView"], region["BottleneckAnalysis"]
     names = [_port(name) for name in found["TargetInfo"]["Resources"]]

@@ -122,7 +122,7 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
 
 
 def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
-    """Return what llvm-mca says of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
+    """Return llvm-mca's analysis of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
     assembly = trace.levels[-1]
     loops, title = assembly.hot_loops, "The hot loop on this core"
     if not loops:
@@ -154,7 +154,7 @@ class Section:
     Attributes:
         name: a word for the list of gathers: the operator, or the node of a model.
         gather: the operator with its arrays and attributes.
-        problem: what is gathered.
+        problem: the shapes, dtypes and attributes.
         width_bytes: the size of the elements that its kernel moves.
         schedule: the passes of its schedule, or of the pipeline that was given, each with its options.
         reasons: why this schedule.
@@ -263,7 +263,7 @@ class Beside:
     """What stands beside a gather in a report: the same gather with other passes, by another revision, or a kernel.
 
     Attributes:
-        name: what the page calls it.
+        name: its name on the page.
         given: its schedule or pipeline; None where the sizes choose.
         remarks: what else to know, a sentence each.
         revision: the revision that compiles it; None for this one.
@@ -286,7 +286,7 @@ def beside(
     machine: str | None = None,
     revision: str | None = None,
 ) -> Beside:
-    """Return what stands beside a gather; exactly one of the options is given.
+    """Return the other side of a report of a gather; exactly one of the options is given.
 
     Args:
         problem, given: the gather, and its schedule or pipeline.
@@ -466,7 +466,7 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
 
 
 def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
-    """Return what the program says, run with the revision's package."""
+    """Return the answer of the program, run with the revision's package."""
     environment = os.environ | {"PYTHONPATH": str(folder), "GATHERNEST_CACHE_DIR": str(folder / "cache")}
     try:
         ended = subprocess.run(

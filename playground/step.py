@@ -164,7 +164,7 @@ def step_stage(
 
     Args:
         text: MLIR of any level.
-        stage: what the stage is called.
+        stage: the name of the stage.
         problem, data, indices: the gather with its arrays; of a gradient, `data` is grad.
         element: its position in the result, or its number in C order.
         file: what messages call the text.

@@ -32,7 +32,7 @@ def heading(title: str) -> str:
 
 
 def mistake_panel(mistake: Mistake) -> str:
-    """Return what is wrong, and the text that it is in with the place underlined; of a long text what is around it."""
+    """Return a mistake, and its text with the place underlined; of a long text the lines around it."""
     parts = [f'<p class="why">{html.escape(mistake.message)}</p>']
     lines = mistake.text.splitlines()
     if lines:

@@ -65,7 +65,7 @@ def _is_own(scope: Any) -> bool:
 
 
 def _guarded(send: Any) -> Any:
-    """Return what sends answers so that pages of other sites can neither show this one in a frame nor use its cookie.
+    """Return a function that sends answers safely: other sites cannot show this page in a frame or use its cookie.
 
     A browser keeps such a cookie from a request that another page, or a file, was redirected to. So the redirect behind
     a right token becomes a page of this site, which goes on itself.

@@ -26,7 +26,7 @@ class Session:
         stage: the stage that is chosen to be edited, by the name of its file in a dump; `NO_STAGE` for none.
         text: what the person made of it; None for what the passes make.
         resets: how often the text was reset.
-        found: what the worker found last.
+        found: the last answer of the worker.
         kept: the last panels of each kind, as HTML, which stay below a mistake.
         linked: the text of a stage that came by the link, and that nobody has agreed to run; None for none.
     """
@@ -81,7 +81,7 @@ class Session:
         return panel
 
     def mistake(self, mistake: Mistake) -> str:
-        """Return what is wrong, and below it the last results, greyed."""
+        """Return a mistake as HTML, and below it the last results, greyed."""
         last = "".join(self.kept[kind] for kind in PANELS if kind in self.kept)
         kept = f'<div class="kept">{heading("The last results")}{last}</div>' if last else ""
         return mistake_panel(mistake) + kept

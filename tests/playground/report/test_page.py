@@ -141,6 +141,13 @@ def test_times_are_there_or_why_not(text, section, trace, explanation):
     assert "The fewest bytes" in untimed
 
 
+def test_a_pass_that_runs_twice_has_two_names(trace):
+    twice = dataclasses.replace(
+        trace, levels=(*trace.levels[:3], dataclasses.replace(trace.levels[2], name="lower{to=x}"))
+    )
+    assert [view.title for view in views(twice)][2:] == ["lower", "lower#2"]
+
+
 def views(trace):
     return level_views(trace, lambda lines, kind: list(lines))
 
