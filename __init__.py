@@ -27,17 +27,16 @@ _NAMES = {
     "kernels.host.knobs": "knobs",
     "kernels.kernel": "Kernel compile",
     "kernels.ops": "ops",
-    "kernels.bisection.bisect_passes": "bisect",
-    "kernels.playground.run_stage": "run_stage",
-    "kernels.bisection.wrong_pass": "WrongPass",
-    "kernels.playground.scheduling": "ScheduleScript schedule",
-    "kernels.playground.step": "step",
-    "kernels.stepping.steps": "Steps",
     "kernels.runtime.prepare": "wait",
     "kernels.take": "take take_along_axis",
     "kernels.tune": "tune",
     "kernels.warm": "warm",
     "lowering.schedule.schedule": "Schedule",
+    "playground.bisect": "WrongPass bisect",
+    "playground.script": "ScheduleScript schedule",
+    "playground.stage": "run_stage",
+    "playground.step": "step",
+    "playground.trace": "Steps",
 }
 # Modules that import NumPy and modules of ours alone; a test holds them to it.
 _WITHOUT_LIBRARIES = (
@@ -57,12 +56,16 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 __all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
+# What methods of lower floors find here, so that these import no higher floor.
+_ATTACHED = {"_report_kernel": "playground.report"}
+
+
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    home = _HOMES.get(name) or _ATTACHED.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = _HOMES[name]
     value = getattr(
         _RUNTIME.make(lambda: import_module(f".{home}", __name__), is_ours=home in _WITHOUT_LIBRARIES), name
     )

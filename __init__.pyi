@@ -11,8 +11,6 @@ from .ir.errors import InvalidGatherError as InvalidGatherError
 from .ir.errors import ModelError as ModelError
 from .ir.errors import OutOfMemoryError as OutOfMemoryError
 from .ir.errors import ScheduleError as ScheduleError
-from .kernels.bisection.bisect_passes import bisect as bisect
-from .kernels.bisection.wrong_pass import WrongPass as WrongPass
 from .kernels.fill import Fill as Fill
 from .kernels.gather import gather as gather
 from .kernels.gather import gather_elements as gather_elements
@@ -24,19 +22,22 @@ from .kernels.host.knobs import knobs as knobs
 from .kernels.kernel import Kernel as Kernel
 from .kernels.kernel import compile as compile
 from .kernels.ops import ops as ops
-from .kernels.playground.run_stage import run_stage as run_stage
-from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
-from .kernels.playground.scheduling import schedule as schedule
-from .kernels.playground.step import step as step
 from .kernels.reduction.gather_reduce import gather_reduce as gather_reduce
 from .kernels.reduction.gather_reduce import gather_reduce_grad as gather_reduce_grad
 from .kernels.reduction.gather_reduce import gather_reduce_weights_grad as gather_reduce_weights_grad
 from .kernels.runtime.prepare import wait as wait
-from .kernels.stepping.steps import Steps as Steps
 from .kernels.take import take as take
 from .kernels.take import take_along_axis as take_along_axis
 from .kernels.tune import tune as tune
 from .kernels.warm import warm as warm
 from .lowering.schedule.schedule import Schedule as Schedule
+from .playground.bisect import WrongPass as WrongPass
+from .playground.bisect import bisect as bisect
+from .playground.report import _report_kernel as _report_kernel
+from .playground.script import ScheduleScript as ScheduleScript
+from .playground.script import schedule as schedule
+from .playground.stage import run_stage as run_stage
+from .playground.step import step as step
+from .playground.trace import Steps as Steps
 
 __version__: str

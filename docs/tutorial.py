@@ -134,7 +134,7 @@ def _(mo):
 
 @app.cell
 def _(kernel, mo):
-    from gathernest.kernels.report.trace_plan import trace
+    from gathernest.playground.sections import trace
 
     traced = trace(kernel.plan)
     _assembly = traced.levels[-1]

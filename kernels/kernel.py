@@ -99,7 +99,6 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     @property
     def stages(self) -> dict[str, str]:
         """The module after every pass: `operator` first, then by the name of the pass; `cse#2` is a second `cse`."""
-        from .report.stage_texts import StageTexts
 
         def stages_of_plan() -> "dict[str, Stage]":
             from ..lowering.pipeline import stages_by_name
@@ -196,16 +195,10 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
             DependencyError: jinja2 or pygments is missing; the extra `report` installs them.
         """
         require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
-        from .report.page import TWO, page
-        from .report.section import section_of
-        from .report.side_by_side.pair import other_of, pair_of
+        from .. import _report_kernel  # of the playground, a higher floor
 
         others = {"pipeline": against_pipeline, "machine": against_machine, "revision": against_revision}
-        if all(other is None for other in (against, *others.values())):
-            return page([section_of(self, timing=timing, rounds=rounds)])
-        beside = other_of(self, self._given, against, **others)
-        pair = pair_of(self, self._given, beside, timing=timing, rounds=rounds)
-        return page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
+        return _report_kernel(self, self._given, timing=timing, rounds=rounds, against=against, **others)
 
     def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "Kernel":
         """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given.
@@ -230,6 +223,22 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     def __repr__(self) -> str:
         problem = self._problem
         return f"<gathernest kernel: {problem.name} {problem.table} by {problem.indices}, {problem.options}>"
+
+
+class StageTexts(dict[str, str]):
+    """The text of each stage by the name of its pass, in order; notebooks show unchanged stages folded."""
+
+    def _repr_html_(self) -> str:
+        from ..lowering import static_html as html
+
+        parts, before = list[str](), None
+        for name, text in self.items():
+            if text == before:
+                parts.append(html.paragraph(f"{name}: nothing changed"))
+            else:
+                parts.append(html.fold(f"{name}: {text.count(chr(10))} lines", html.code(text), is_open=before is None))
+            before = text
+        return html.fragment("Stages", *parts)
 
 
 class _Calls:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ir.errors import did_you_mean
 from ..kernels.host.knobs import KNOBS
-from . import bench, play
-from .commands import bisect, build, cache, demo, report, run, show, step, tune, warm
+from . import bench
+from .commands import bisect, build, cache, demo, play, report, run, show, step, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool

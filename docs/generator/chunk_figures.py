@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gathernest.lowering.drawings.svg import FONT_SIZE, HUES, Element, add, drawing, finished, width_of
+from gathernest.playground.drawings import FONT_SIZE, HUES, Element, add, drawing, finished, width_of
 
 CHUNK, ROWS = 3, 12
 INDICES = ((9, 2, 10), (0, 9, 7))

@@ -3,13 +3,11 @@
 import numpy as np
 from chunk_figures import gather_figure, gradient_figure
 
-from gathernest.kernels.drawings.access_drawing import access_drawing
-from gathernest.kernels.playground.scheduling import schedule
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
-from gathernest.lowering.drawings.nest_drawing import nest_drawing
-from gathernest.lowering.drawings.svg import standalone
 from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.playground.drawings import access_drawing, nest_drawing, standalone
+from gathernest.playground.script import schedule
 
 ROWS = "tile-loops{loops=indices sizes=3},parallelize-loops{loops=indices_o}"
 BAGS = "tile-loops{loops=indices sizes=2},parallelize-loops{loops=indices_o}"

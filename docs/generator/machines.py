@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from gathernest.lowering.drawings.svg import drawing, finished, standalone, width_of
+from gathernest.playground.drawings import drawing, finished, standalone, width_of
 from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
 from gathernest.tools.bench.plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below

@@ -208,7 +208,7 @@ class _Printer:
     def expression(self, value: SSAValue) -> str:
         """Return the name of a value, or the arithmetic that it stands for, in parentheses."""
         text = self.bare(value)
-        return f"({text})" if _is_compound(value) else text
+        return f"({text})" if _is_compound(value) and " " in text else text
 
     def bare(self, value: SSAValue) -> str:
         """Return the name of a value, or the arithmetic that it stands for."""
@@ -222,13 +222,21 @@ class _Printer:
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr | FloatAttr):
             return f"{op.value.value.data:g}" if isinstance(op.value, FloatAttr) else str(op.value.value.data)
         if op.name in _INFIX:
-            return f" {_INFIX[op.name]} ".join(map(self.expression, op.operands))
+            left, right = map(self.expression, op.operands)
+            if op.name == "arith.addi" and "0" in (left, right):
+                return self.bare(op.operands[1 if left == "0" else 0])
+            return "0" if op.name == "arith.muli" and "0" in (left, right) else f"{left} {_INFIX[op.name]} {right}"
         if isinstance(op, arith.CmpiOp):
             predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
             word = _COMPARISONS.get(predicate, predicate)
             return f"{self.expression(op.lhs)} {word} {self.expression(op.rhs)}"
         if isinstance(op, arith.SelectOp):
-            return f"{self.expression(op.lhs)} if {self.expression(op.cond)} else {self.expression(op.rhs)}"
+            chosen = op.lhs
+            while isinstance(chosen.owner, _CASTS):
+                chosen = chosen.owner.operands[0]
+            if isinstance(inner := chosen.owner, arith.SelectOp) and _is_written_out(chosen) and inner.cond is op.cond:
+                chosen = inner.lhs  # a choice by the same condition was made already
+            return f"{self.expression(chosen)} if {self.expression(op.cond)} else {self.expression(op.rhs)}"
         if isinstance(op, MaskedLoadOp):
             return f"{self.place(op.memref, op.subscripts)} where {self.expression(op.mask)}"
         if isinstance(op, memref.LoadOp):

@@ -81,9 +81,10 @@ def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
 def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     """Return the operator of that name with the attributes that it has; raises InvalidGatherError for others."""
     if not isinstance(name, str) or name not in OPERATORS:
-        raise InvalidGatherError(
-            f"there is no operator {show(name)} to compile; use {', '.join(OPERATORS)}{did_you_mean(name, OPERATORS)}"
-        )
+        hint = did_you_mean(name, OPERATORS)
+        if isinstance(name, str) and "." in name:
+            hint = f"; versions of operators are functions: call gn.ops[{name!r}]"
+        raise InvalidGatherError(f"there is no operator {show(name)} to compile; use {', '.join(OPERATORS)}{hint}")
     axis, batch_dims = integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")
     name = name.removesuffix("_grad")
     if name == "gather":

@@ -4,10 +4,10 @@ Plain text in, plain values out: no compiler.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .trace import MachineLoop
+from .trace import MachineLoop, is_access
 
 _MANGLED = re.compile(r"_ZN\d+gathernest_kernel(?:_inspected)?(\d+)(\w+)")
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
@@ -294,6 +294,8 @@ def _depth(line: str) -> int:
 # The uses of registers
 
 _REGISTER = re.compile(r"%(\w+)")
+# A name of the generated source.
+_NAME = re.compile(r"[a-z]\w*")
 _FLAGS = "flags"
 _USES_FLAGS = re.compile(r"(j(?!mp)|cmov|set|adc|sbb)")
 
@@ -315,6 +317,69 @@ def inferred_lines(instructions: Sequence[Instruction]) -> list[tuple[int, ...]]
                     users = _users(written, Block(block.lines[place + 1 :], block.following), blocks, uses)
                     found[number] = tuple(sorted({line for user in users for line in found[user]}))
     return found
+
+
+def with_loads(
+    instructions: Sequence[Instruction], found: Sequence[tuple[int, ...]], source: Sequence[str]
+) -> list[tuple[int, ...]]:
+    """Return the source lines of each instruction, those of folded loads by their addresses.
+
+    A load that LLVM folds into a vector has no line of its own, and by its users that of the store behind it. Its
+    address has the position that another instruction computes, whose line leads to the load through the source. A load
+    that is folded into arithmetic has the line of that, which leads back to the load of its operand.
+
+    Args:
+        instructions: the assembly.
+        found: the lines of each, from 1, as `inferred_lines` returns them.
+        source: the lines of the generated source.
+    """
+    lines = list(found)
+    uses = [_registers(instruction) for instruction in instructions]
+    for block in blocks_of(instructions):
+        writers: dict[str, int] = {}
+        for number in block.lines:
+            at = instructions[number]
+            if at.kind == "load" and not any(is_access(source[line - 1], "load") for line in lines[number]):
+                names = [_whole(name) for name in _REGISTER.findall(at.text.partition("(")[2].partition(")")[0])]
+                known = {line for name in names if name in writers for line in lines[writers[name]]}
+                lines[number] = tuple(_loads_by(known, source)) or (*_loads_of(lines[number], source), *lines[number])
+            if (written := uses[number][1]) is not None:
+                writers[written] = number
+    return lines
+
+
+def _loads_by(lines: Collection[int], source: Sequence[str]) -> Iterator[int]:
+    """Yield the first loads of the source whose address depends on the values that some lines, from 1, assign."""
+    names: set[str] = set()
+    for number in range(min(lines, default=len(source) + 1), len(source) + 1):
+        name, is_assigned, value = source[number - 1].strip().partition(" = ")
+        if not is_assigned:
+            if not name:
+                return  # the end of the function
+            continue
+        depends = not names.isdisjoint(_NAME.findall(value))
+        if depends and is_access(value, "load"):
+            yield number
+        elif depends or number in lines:
+            names.add(name)
+
+
+def _loads_of(lines: Sequence[int], source: Sequence[str]) -> list[int]:
+    """Return the loads of the source whose values some lines, from 1, take, straight or by the line between."""
+    found: set[int] = set()
+    pending = [(line, 0) for line in lines]
+    while pending:
+        line, distance = pending.pop()
+        for name in set(_NAME.findall(source[line - 1].rpartition(" = ")[2])):
+            assigned = f"{name} = "
+            above = (at for at in range(line - 1, 0, -1) if source[at - 1].lstrip().startswith(assigned))
+            if (at := next(above, None)) is None:
+                continue
+            if is_access(source[at - 1], "load"):
+                found.add(at)
+            elif distance < 1:
+                pending.append((at, distance + 1))
+    return sorted(found)
 
 
 def _users(

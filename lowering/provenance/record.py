@@ -15,7 +15,7 @@ from ..numba.compiler import INSPECTED_FILE, inspected_library
 from ..numba.emitter import emit
 from ..numba.program import Program
 from ..pipeline import NO_EDITS, Stage, record_stages
-from .assembly import inferred_lines, loop_around, loops_of, read_assembly, read_llvm
+from .assembly import inferred_lines, loop_around, loops_of, read_assembly, read_llvm, with_loads
 from .trace import Level, Line, MachineLoop, Trace
 
 
@@ -62,11 +62,11 @@ def assembly_level(program: Program, library: Any, origin: int) -> Level:
         origin: the number of the level that the source is.
     """
     instructions = read_assembly(library.get_asm_str(), INSPECTED_FILE)
-    lines = [
-        Line(at.text, tuple(line - 1 for line in came), at.kind)
-        for at, came in zip(instructions, inferred_lines(instructions), strict=True)
-    ]
     source, loops = program.source.splitlines(), list[MachineLoop]()
+    found = with_loads(instructions, inferred_lines(instructions), source)
+    lines = [
+        Line(at.text, tuple(line - 1 for line in came), at.kind) for at, came in zip(instructions, found, strict=True)
+    ]
     for loop in loops_of(instructions):
         came = [line for at in loop.lines if (line := instructions[at].line) is not None]
         name, depth = loop_around(source, came) if loop.is_hot else ("", 0)

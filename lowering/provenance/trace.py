@@ -1,5 +1,6 @@
 """The levels of a lowering, and from which line of the level before each line came. Plain values."""
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -7,6 +8,12 @@ from ...ir.loop_name import LoopName
 
 # What counts as work of a loop: the rest of its instructions branches, or moves values between registers.
 WORK = ("load", "store", "prefetch", "arithmetic")
+# The accesses of a line of generated source, by kind.
+_ACCESSES = {
+    "load": re.compile(r"\b(load|reload|gather\w*)_v?i?\d\w*\("),
+    "store": re.compile(r"\b(store|stream|compress\w*)_v?i?\d\w*\("),
+    "prefetch": re.compile(r"\bprefetch_\d\("),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +96,15 @@ class Level:
         """The hot loops, hottest first.
 
         Those that call a function are last. Before them are those that stand deepest in the nest, of these the ones
-        that are no remainder, and then those with most loads, stores and prefetches.
+        that are no remainder and no prologue, and then those with most loads, stores and prefetches.
         """
 
         def rank(loop: MachineLoop) -> tuple[bool, int, bool, int]:
             kinds = [self.lines[number].kind for number in loop.lines]
             accesses = sum(kind in ("load", "store", "prefetch") for kind in kinds)
-            return "call" in kinds, -loop.nest_depth, LoopName(loop.name).is_remainder, -accesses
+            name = LoopName(loop.name)
+            is_edge = name.is_remainder or name.endswith("_head")
+            return "call" in kinds, -loop.nest_depth, is_edge, -accesses
 
         return sorted((loop for loop in self.loops if loop.is_hot), key=rank)
 
@@ -141,9 +150,28 @@ class Trace:
 
     @property
     def mapped(self) -> tuple[int, int]:
-        """How many loads, stores, prefetches and arithmetic of the hot loops map to the operator; of how many."""
+        """How many loads, stores, prefetches and arithmetic of the hot loops map to the operator rightly; of how many.
+
+        A line maps rightly if the operator is its root, and a load, store or prefetch if a line of the source that it
+        came from is one, too. Arguments and saved registers on the stack are no work.
+        """
         number = len(self.levels) - 1
         assembly = self.levels[number]
+        source = self.levels[assembly.origin].lines if assembly.origin is not None else ()
         hot = {line for loop in assembly.loops if loop.is_hot for line in loop.lines}
-        work = [line for line in sorted(hot) if assembly.lines[line].kind in WORK]
-        return sum(1 for line in work if self.roots(number, line)), len(work)
+        work = [at for at in sorted(hot) if assembly.lines[at].kind in WORK and not _is_frame(assembly.lines[at].text)]
+
+        def is_right(line: Line) -> bool:
+            return line.kind == "arithmetic" or any(is_access(source[at].text, line.kind) for at in line.origins)
+
+        return sum(1 for line in work if self.roots(number, line) and is_right(assembly.lines[line])), len(work)
+
+
+def is_access(source: str, kind: str) -> bool:
+    """Return whether a line of generated source loads, stores or prefetches."""
+    return _ACCESSES[kind].search(source) is not None
+
+
+def _is_frame(instruction: str) -> bool:
+    """Return whether an instruction moves a value between a register and its place on the stack."""
+    return "(%rsp)" in instruction or instruction.startswith(("push", "pop"))

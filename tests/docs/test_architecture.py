@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-FLOORS = ("ir", "lowering", "kernels", "interop", "tools")
+FLOORS = ("ir", "lowering", "kernels", "interop", "playground", "tools")
 
 
 def sources(*folders: str) -> list[Path]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("ir", "lowering", "kernels", "interop", "tools", "tests", "asv_bench", "docs", "examples")
+FOLDERS = ("ir", "lowering", "kernels", "interop", "playground", "tools", "tests", "asv_bench", "docs", "examples")
 KINDS = (".py", ".md", ".mlir", ".toml", ".json")
 # The glossary names the banned words, and this file their patterns.
 EXEMPT = {ROOT / "docs" / "glossary.md", Path(__file__).resolve()}

@@ -133,6 +133,12 @@ def test_a_kernel_rejects_other_dtypes_and_ranks(kernel, data, indices, said):
     ("arguments", "attributes", "error", "message"),
     [
         (("gathr", "4xf32", "2xi64"), {}, gn.InvalidGatherError, "there is no operator 'gathr' to compile; .*'gather'"),
+        (
+            ("onnx.Gather-13", "4xf32", "2xi64"),
+            {},
+            gn.InvalidGatherError,
+            r"are functions: call gn.ops\['onnx.Gather-13'\]",
+        ),
         (("gather", "4xf33", "2xi64"), {}, gn.InvalidGatherError, "'f33' is not an element type; .*did you mean 'f32'"),
         (("gather", "4,xf32", "2xi64"), {}, gn.InvalidGatherError, "is not an element type|does not describe an array"),
         (("gather", "4xf32", "2xf32"), {}, gn.IndexTypeError, "indices must be integers, got dtype float32"),

@@ -19,7 +19,7 @@ def test_package_runs_as_a_module() -> None:
 
 def test_wheel_has_every_package_the_types_and_the_licence() -> None:
     settings = PROJECT["tool"]["setuptools"]
-    floors = ("ir", "lowering", "kernels", "interop", "tools", "asv_bench/benchmarks")
+    floors = ("ir", "lowering", "kernels", "interop", "playground", "tools", "asv_bench/benchmarks")
     found = {
         ".".join(path.parent.relative_to(ROOT).parts) for floor in floors for path in ROOT.glob(f"{floor}/**/*.py")
     }
@@ -30,8 +30,8 @@ def test_wheel_has_every_package_the_types_and_the_licence() -> None:
     assert settings["package-data"] == {
         "gathernest": ["__init__.pyi", "py.typed"],
         "gathernest.asv_bench": ["by_hand.c"],
-        "gathernest.kernels.report": ["templates/*"],
-        "gathernest.tools.play": ["play.css"],
+        "gathernest.playground": ["templates/*"],
+        "gathernest.playground.play": ["play.css"],
     }
     assert (ROOT / "py.typed").exists()
     assert PROJECT["project"]["license"] == "Apache-2.0 WITH LLVM-exception"

@@ -13,7 +13,7 @@ from gathernest.kernels.host import dependencies
 yaml = pytest.importorskip("yaml", reason="MkDocs of the extra docs installs it")
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FLOORS = ("ir", "lowering", "kernels", "interop", "tools")
+FLOORS = ("ir", "lowering", "kernels", "interop", "playground", "tools")
 
 
 def requirements(lines: list[str]) -> dict[str, SpecifierSet]:

@@ -28,7 +28,11 @@ def test_wheel_has_the_licence_the_types_and_no_tests() -> None:
     names = {str(path) for path in FOUND.files or ()}
     folder = f"gathernest-{gn.__version__}.dist-info"
     assert names >= {"gathernest/py.typed", "gathernest/__init__.pyi", "gathernest/torch/__init__.py"}
-    assert names >= {f"{folder}/licenses/LICENSE", "gathernest/asv_bench/by_hand.c", "gathernest/tools/play/play.css"}
+    assert names >= {
+        f"{folder}/licenses/LICENSE",
+        "gathernest/asv_bench/by_hand.c",
+        "gathernest/playground/play/play.css",
+    }
     assert not [name for name in names if name.startswith(("tests", "gathernest/tests", "gathernest/docs"))]
 
 

@@ -52,7 +52,7 @@ said["offered"] = [str(schedule).rpartition(",")[2] for schedule in offered]
 record = Record(SCHEDULE, "", 2.0, 1.0, 2.0, 21, 21, "2026-01-01T00:00:00Z", "any", {}, {})
 save({kernel.plan.problem_class: record})
 said["recorded"] = str(gn.compile("gather", data, indices).schedule)
-from gathernest.kernels.report.section import section_of
+from gathernest.playground.sections import section_of
 section = section_of(kernel, timing=False)
 said["levels"] = [[level.name, level.is_changed] for level in section.trace.levels]
 said["mapped"] = section.trace.mapped

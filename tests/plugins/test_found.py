@@ -12,9 +12,9 @@ from gathernest.ir.modules.context import parse_module
 from gathernest.ir.modules.pseudocode import print_loop_nest
 from gathernest.kernels.runtime.disk_cache import entry_folder
 from gathernest.lowering import registry
-from gathernest.lowering.drawings.nest_drawing import nest_drawing
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import all_passes
+from gathernest.playground.drawings import nest_drawing
 from gathernest.tools import cli
 
 EMPTY = "func.func @f() { func.return }\n"

@@ -20,8 +20,8 @@ from gathernest.kernels.host import machine
 from gathernest.kernels.host.machine import Calibration, forget_calibration, machine_facts
 from gathernest.kernels.machine.calibrate import keep
 from gathernest.kernels.tuned_schedules.records import Record, write_records
+from gathernest.playground.play.settings import Settings
 from gathernest.tools import cli, opt
-from gathernest.tools.play.settings import Settings
 
 from ..selection import examples
 

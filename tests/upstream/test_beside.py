@@ -12,8 +12,8 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.modules.context import parse_module
-from gathernest.kernels.playground import beside_upstream as beside
 from gathernest.lowering.upstream.machine_code import find_tools, strict_module
+from gathernest.playground import beside_upstream as beside
 from gathernest.tools import cli
 from gathernest.tools.commands import show
 from gathernest.tools.commands.show import columns

@@ -10,9 +10,9 @@ import pytest
 import gathernest as gn
 from gathernest.ir.errors import CompileError, DependencyError
 from gathernest.ir.modules.context import parse_module
-from gathernest.kernels.playground import engines
 from gathernest.lowering.upstream import machine_code as tools
 from gathernest.lowering.upstream.machine_code import compile_upstream
+from gathernest.playground import stage as engines
 from gathernest.tools import cli
 
 DATA = np.arange(40, dtype=np.float32).reshape(5, 8)

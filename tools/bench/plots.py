@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from ...lowering.drawings.svg import FONT_SIZE, LETTER, Element, add, drawing, finished, standalone, width_of
+from ...playground.drawings import FONT_SIZE, LETTER, Element, add, drawing, finished, standalone, width_of
 from ..console.terminal import UsageError
 from .measure import OURS
 from .report import Report, as_json, conditions, ratio_text, time_text

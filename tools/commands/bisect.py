@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from ...ir.problem import Problem
-    from ...kernels.bisection.wrong_pass import WrongPass
     from ...lowering.proof.prover import Verdict
+    from ...playground.bisect import WrongPass
 
 EXAMPLES = """examples:
   gathernest bisect --data 1000x64xf32 --indices 100xi64
@@ -77,11 +77,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _found(options: argparse.Namespace, verdicts: "list[Verdict]") -> "WrongPass | None":
     """Return the wrong pass; append what a proof says of each pass."""
-    from ...kernels.bisection.bisect_passes import bisect_module, bisect_problem
-    from ...kernels.playground.run_stage import rest_of
-    from ...kernels.playground.stage_file import read_array
     from ...kernels.runtime.plan import make_plan
     from ...lowering.pipeline import parse_passes
+    from ...playground.bisect import bisect_module, bisect_problem
+    from ...playground.stage import read_array, rest_of
 
     if options.file is None:
         problem, _, _ = gather_of(vars(options))
@@ -102,6 +101,6 @@ def _found(options: argparse.Namespace, verdicts: "list[Verdict]") -> "WrongPass
 def _refuted(
     problem: "Problem", passes: "Sequence[ModulePass]", module: "ModuleOp | None", verdicts: "list[Verdict]"
 ) -> "WrongPass | None":
-    from ...kernels.bisection.prove_passes import first_refuted
+    from ...playground.bisect import first_refuted
 
     return first_refuted(problem, passes, module, verdicts.append)

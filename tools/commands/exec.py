@@ -9,13 +9,15 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
-from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, seed
+from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, progress, seed
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ...ir.problem import Problem
 
+# The time of the interpreter for an element in seconds, and the number of elements from which `run` announces it.
+ELEMENT_S, MANY_ELEMENTS = 2e-4, 50_000
 EXAMPLES = """examples:
   gathernest show --data 5x4xf32 --indices 3xi64 --stage fold-bounds > stage.mlir
   gathernest exec stage.mlir
@@ -53,8 +55,8 @@ def add_stage_options(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the stage and compare; the exit status is 1 where bytes differ."""
     require("xdsl", "numba", "llvmlite")
-    from ...kernels.playground.check_stage import check_stage, difference, reference_result
-    from ...kernels.playground.run_stage import execute, lowered
+    from ...playground.check import check_stage, difference, reference_result
+    from ...playground.stage import execute, lowered
 
     text, module = read_file(options.file)
     given = with_header(options, text)
@@ -62,9 +64,16 @@ def run(options: argparse.Namespace) -> int:
     engine = "interpreter" if given["engine"] is None else given["engine"]
     lowered(module, given["passes"], engine)
     compare = "reference" if given["compare"] is None else given["compare"]
+    elements = max(problem.result.size, problem.slices.size)
+    if engine == "interpreter" and elements > MANY_ELEMENTS:
+        make_console(stderr=True).print(
+            f"interpreting {elements:,} elements takes about {elements * ELEMENT_S:,.0f} s, and Ctrl-C stops it; "
+            "give smaller sizes, or --engine numba"
+        )
     if compare == "reference":
         wanted = reference_result(problem, data, indices)
-        found = check_stage(module, problem, data, indices, engine, wanted=wanted)
+        with progress("interpreting" if engine == "interpreter" else "running"):
+            found = check_stage(module, problem, data, indices, engine, wanted=wanted)
     else:
         if compare != "-" and not (compare and Path(compare).exists()):
             hint = did_you_mean(compare, ["reference"]) or "; name a stage of the same gather, or reference"
@@ -123,8 +132,8 @@ def gather_of(given: dict[str, Any]) -> "tuple[Problem, np.ndarray, np.ndarray]"
     """Return the problem that the options name, with its arrays."""
     from ...ir.array_spec import ArraySpec
     from ...ir.element_types import element_type_name
-    from ...kernels.playground.stage_file import filled, read_array
     from ...kernels.problems.named_problem import problem_of
+    from ...playground.stage import filled, read_array
 
     for name in ("data", "indices"):
         if given[name] is None:

@@ -21,8 +21,7 @@ from ..console.problem_options import ASSUMED_SIZE, add_problem_options, check_m
 from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
-    from ...kernels.report.section import Section
-    from ...kernels.report.side_by_side.beside import Beside
+    from ...playground.sections import Beside, Section
 
 # Timings of each schedule, and the gathers of a model that are shown in full.
 ROUNDS, MOST_IN_FULL = 9, 8
@@ -60,6 +59,14 @@ def add_arguments(parser: Parser) -> None:
         help="the same with the schedule for another machine, named as by GATHERNEST_MACHINE",
     )
     parser.add_argument(
+        "--with",
+        dest="named",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="another schedule beside it, from a file, under a name; may be given several times",
+    )
+    parser.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="where to write it (default: report.html)"
     )
     parser.add_argument(
@@ -95,25 +102,35 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--rounds is for timings, and --no-timing measures nothing; leave out one of them")
     check_file("-o", options.output)
     given = _given(options.schedule, options.pipeline)
-    others = options.against, options.against_pipeline, options.against_machine, options.against_revision
+    names = ("schedule", "pipeline", "machine", "revision")
+    given_others = options.against, options.against_pipeline, options.against_machine, options.against_revision
+    others = {name: other for name, other in zip(names, given_others, strict=True) if other is not None}
     if options.model is not None:
-        if isinstance(given, Pipeline) or any(other is not None for other in others):
-            raise UsageError("--pipeline and --against are for one gather, and this is a model; leave them out")
+        if isinstance(given, Pipeline) or others or options.named:
+            raise UsageError("--pipeline, --against and --with are for one gather, and this is a model; leave them out")
         return _report_model(options, given)
     if options.node is not None:
         raise UsageError("--node is for a model, and there is none; name its file, or leave out --node")
-    from ...kernels.report.side_by_side.beside import beside
+    from ...playground.sections import Beside, beside
 
     problem = problem_of(**problem_arguments(options))
     read_schedule(options.against, "--against")
     if options.against_machine is not None:
         check_machine("--against-machine", options.against_machine)
-    if all(other is None for other in others):
-        return _write(options, [_Job("", problem, given)])
     if options.against_revision is not None and isinstance(given, Pipeline):
         raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
-    names = ("schedule", "pipeline", "machine", "revision")
-    return _write_two(options, problem, given, beside(problem, given, **dict(zip(names, others, strict=True))))
+    named = [Beside(name, schedule) for name, schedule in map(_named_schedule, options.named)]
+    if not others and not named:
+        return _write(options, [_Job("", problem, given)])
+    return _write_beside(options, problem, given, [*([beside(problem, given, **others)] if others else []), *named])
+
+
+def _named_schedule(text: str) -> tuple[str, Schedule | None]:
+    """Return the name and the schedule of `NAME=FILE`."""
+    name, equals, file = text.partition("=")
+    if not equals or not name or not Path(file).is_file():
+        raise UsageError(f"--with: expected NAME=FILE with a schedule in the file, got {text!r}")
+    return name, read_schedule(Path(file).read_text(encoding="utf-8").strip(), f"--with {name}")
 
 
 def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | None:
@@ -156,8 +173,8 @@ def _write(
     title: str = "gathernest report",
 ) -> int:
     """Make the sections and write the page."""
-    from ...kernels.report.page import page
-    from ...kernels.report.section import section_of
+    from ...playground.report import page
+    from ...playground.sections import section_of
 
     timing, sections = not options.no_timing, []
     with progress("reporting", len(jobs)) as show:
@@ -171,21 +188,20 @@ def _write(
     return _save(options.output, page(sections, others, title=title), sections)
 
 
-def _write_two(
-    options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None, other: "Beside"
+def _write_beside(
+    options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None, others: "Sequence[Beside]"
 ) -> int:
-    """Write the page of a gather and what stands beside it."""
-    from ...kernels.report.page import TWO, page
-    from ...kernels.report.side_by_side.pair import pair_of
+    """Write the page of a gather and of others beside it."""
+    from ...playground.report import BESIDE, page
+    from ...playground.sections import sections_beside
 
-    timing = not options.no_timing
+    timing, rounds = not options.no_timing, options.rounds or ROUNDS
     with progress("reporting") as show:
         kernel = _kernel(problem, given, timing=timing)
-        pair = pair_of(
-            kernel, given, other, timing=timing, rounds=options.rounds or ROUNDS, say=lambda name: show(said=name)
+        sections, in_turn = sections_beside(
+            kernel, given, others, timing=timing, rounds=rounds, say=lambda name: show(said=name)
         )
-    text = page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
-    return _save(options.output, text, pair.sections)
+    return _save(options.output, page(sections, title=BESIDE, compare=True, in_turn=in_turn), sections)
 
 
 def _kernel(problem: Problem, given: Schedule | Pipeline | None, *, timing: bool) -> Kernel:

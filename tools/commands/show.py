@@ -28,8 +28,8 @@ from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_d
 from ..console.terminal import DONE, Parser, flag_of, make_console, positive, progress
 
 if TYPE_CHECKING:
-    from ...kernels.playground.beside_upstream import BesideUpstream, HotLoop
     from ...lowering.pipeline import Stage
+    from ...playground.beside_upstream import BesideUpstream, HotLoop
 
     Stages = dict[str, Stage]
 
@@ -196,7 +196,7 @@ def _print_diff(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -
 
 def _print_upstream(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> None:
     """Compile a stage by upstream's tools, and print how it compares with ours."""
-    from ...kernels.playground.beside_upstream import beside_upstream
+    from ...playground.beside_upstream import beside_upstream
 
     name = options.stage or list(stages)[-1]
     found = beside_upstream(kernel.plan, name, stages[name].text, options.rounds or ROUNDS)
@@ -233,7 +233,7 @@ def columns(left: Sequence[str], right: Sequence[str], width: int = LOOP_WIDTH) 
 
 def _print_beside(found: "BesideUpstream", show: str) -> None:
     """Print a comparison."""
-    from ...kernels.playground.beside_upstream import OURS, THEIRS
+    from ...playground.beside_upstream import OURS, THEIRS
 
     console = make_console()
     sections = {

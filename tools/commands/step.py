@@ -13,7 +13,7 @@ from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, p
 from .exec import add_stage_options, gather_of, read_file, with_header
 
 if TYPE_CHECKING:
-    from ...kernels.stepping.steps import Steps
+    from ...playground.trace import Steps
 
 EXAMPLES = """examples:
   gathernest step --data 5x4xf32 --indices "[4,-1,0]xi64" --element 1,2
@@ -66,10 +66,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> "Steps":
-    from ...kernels.playground.step import stage_of, stage_of_text
     from ...kernels.runtime.compile import module_of
     from ...kernels.runtime.plan import make_plan
-    from ...kernels.stepping.stage_steps import step_stage
+    from ...playground.step import stage_of, stage_of_text, step_stage
 
     element = _element(options.element)
     if options.file is None:
@@ -101,7 +100,7 @@ def _play(steps: "Steps") -> None:
     console = make_console()
     console.print(f"{steps.head()}\n{HELP}")
     number = 0
-    console.print(_shown(steps, number, console.width))
+    console.print(_shown(steps, number))
     while True:
         try:
             words = input(f"step {number + 1} of {len(steps)}> ").split()
@@ -118,7 +117,7 @@ def _play(steps: "Steps") -> None:
             console.print(wanted)
             continue
         number = wanted
-        console.print(_shown(steps, number, console.width))
+        console.print(_shown(steps, number))
 
 
 def _wanted(command: str, rest: list[str], number: int, count: int) -> int | str:
@@ -133,16 +132,13 @@ def _wanted(command: str, rest: list[str], number: int, count: int) -> int | str
     return f"there is no command {' '.join([command, *rest])!r}; {HELP}"
 
 
-def _shown(steps: "Steps", number: int, width: int) -> str:
-    """Return a step between the lines of the stage around it."""
-    step = steps[number]
-    if step.line is None:
-        return steps.show(number)
-    lines = steps.text.splitlines()
+def _shown(steps: "Steps", number: int) -> str:
+    """Return a step below the lines of the stage around it."""
+    step, lines = steps[number], steps.text.splitlines()
     first = max(step.line - 1 - CONTEXT, 0)
-    shown = [
-        f"{'>' if at == step.line else ' '} {at:>3} | {row}"[:width]
+    around = [
+        f"{'>' if at == step.line else ' '} {at:>3} | {row}"
         for at, row in enumerate(lines[first : step.line + CONTEXT], first + 1)
     ]
-    place, _, note = steps.show(number).split("\n", 2)
-    return "\n".join([place, *shown, note])
+    thread = "" if step.thread is None else f" thread {step.thread}"
+    return "\n".join([f"[{number + 1}/{len(steps)}] line {step.line}{thread}", *around, f"{step}"])

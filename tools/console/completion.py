@@ -67,9 +67,9 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _words() -> dict[str, tuple[Iterable[str], bool]]:
     """Return the words that options take, by their names, and whether an option takes several with commas between."""
     from ...ir.semantics import Bounds
-    from ...kernels.playground.engines import ENGINES
     from ...kernels.problems.named_problem import OPERATORS
     from ...lowering.registry import NAMES, PIPELINES, all_passes
+    from ...playground.stage import ENGINES
 
     passes = ([*PIPELINES, *all_passes()], True)
     stages = ["operator", *NAMES, "canonicalize", "cse", "pipeline", "source", "llvm", "asm", "all", "list"]

@@ -17,7 +17,6 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, did_you_mean
 from ...ir.loop_name import LoopName
 from ...ir.numbers import parse_json
-from ...kernels.drawings.machine_analysis import MachineAnalysisError, machine_analysis
 from ...kernels.host.checkout import RevisionError, commit_of, git
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
@@ -26,6 +25,7 @@ from ...kernels.problems.named_problem import problem_of
 from ...lowering.provenance.assembly import kind_of
 from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
+from ...playground.machine_analysis import MachineAnalysisError, machine_analysis
 from ..console.problem_options import check_machine
 from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress, say, write_text
 from .collect import MACHINE, TARGET, THREADS

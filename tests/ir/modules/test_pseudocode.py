@@ -74,7 +74,7 @@ for indices_o(i_o) in 0..n_indices step 256:
     index = indices[0, i_i]
     wrapped = index + (n_axis & (index >> 63))
     inside = wrapped <u n_axis
-    positions[i_i - i_o] = (wrapped if inside else 0) if inside else -1
+    positions[i_i - i_o] = wrapped if inside else -1
   last = end - 1
   for indices_i(i_i) in i_o..end:
     kept = positions[min(i_i + 16, last) - i_o]

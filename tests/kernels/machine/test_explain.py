@@ -42,7 +42,7 @@ def test_what_is_explained_is_the_kernel_that_is_timed_of_calls_with_out():
 
 
 def test_text_has_a_part_for_each_question(golden, without_numbers):
-    """The text of explanations with made-up numbers is in tests/kernels/drawings."""
+    """The text of explanations with made-up numbers is in tests/playground."""
     with gn.knobs.scope(num_threads=1, machine="zen3"):
         kernel = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED)
         found = kernel.explain(rounds=1)

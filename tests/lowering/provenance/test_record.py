@@ -5,11 +5,11 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.modules.context import make_context, parse_module
-from gathernest.kernels.report.trace_plan import trace
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.provenance.record import trace_stages
 from gathernest.lowering.provenance.trace import Level, Trace
+from gathernest.playground.sections import trace
 
 CASES = {
     "rows": ("gather", "100000x64xf32", "20000xi64", {}),
@@ -66,6 +66,21 @@ def test_the_vector_loads_of_the_assembly_came_from_the_load_of_data_in_the_nest
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")
+def test_a_load_that_is_folded_into_a_vector_came_from_the_load_of_data(traces):
+    found = traces("last axis, staged")
+    *_, source, _, assembly = found.levels
+    main = next(loop for loop in assembly.hot_loops if loop.name == "indices_i")
+    folded = [
+        assembly.lines[at]
+        for at in main.lines
+        if re.match(r"v?(pinsr|mov)d .*\(%\w+,%\w+,4\)", assembly.lines[at].text)
+    ]
+    came = [source.lines[at].text.strip() for line in folded for at in line.origins]
+    assert len(came) >= 8
+    assert [text for text in came if not re.match(r"element_\d+ = load_i32\(data", text)] == []
+
+
 def test_every_operation_of_every_stage_came_from_one_of_the_stage_before(traces):
     for name in CASES:
         stages = [level for level in traces(name).levels if level.kind == "stage"]

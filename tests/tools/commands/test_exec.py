@@ -7,8 +7,8 @@ import pytest
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.exec_comment import array_text, header_options
-from gathernest.kernels.playground.stage_file import filled, read_array
 from gathernest.kernels.problems.named_problem import problem_of
+from gathernest.playground.stage import filled, read_array
 from gathernest.tools.cli import main
 
 SHOW = ["show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds"]
@@ -55,6 +55,13 @@ def test_a_call_that_is_rejected_is_not_said_to_give_bytes(stage, capsys):
         0,
         f"{stage}: interpreter rejects the call: index 9 at position (1,) of indices is out of range [-5, 4] for axis "
         "0 of size 5; use bounds='zero', 'clip' or 'wrap' to allow it",
+    )
+
+
+def test_a_large_stage_says_how_long_it_takes(stage, capsys):
+    _, _, error = outcome(capsys, stage, "--indices", "30000xi64")
+    assert error.replace("\n", " ").startswith(
+        "interpreting 120,000 elements takes about 24 s, and Ctrl-C stops it; give smaller sizes, or --engine numba"
     )
 
 

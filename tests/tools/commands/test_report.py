@@ -92,8 +92,21 @@ def test_two_schedules_stand_side_by_side(gathernest, tmp_path):
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) <= 1_000_000
     assert text.count('<section class="gather"') == 2
-    assert "<b>vectorize-inner</b> only in B, the given schedule" in text
+    assert "<b>vectorize-inner</b> only in B, vectorize-inner{lanes=4}" in text
     assert "<b>assembly</b> <ins>" in text
+
+
+def test_named_schedules_stand_beside_the_first(gathernest, tmp_path):
+    for name, text in (("a", ""), ("b", "vectorize-inner{lanes=8}")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    named = [word for name in "ab" for word in ("--with", f"{name}={tmp_path / name}.txt")]
+    path = tmp_path / "named.html"
+    ended = gathernest("report", *ROWS, "--schedule", "", *named, "--no-timing", "-o", str(path))
+    assert ended.status == 0, ended.err
+    text = path.read_text()
+    assert "A, without a schedule and a and b" in text and 'id="gather-2"' in text
+    ended = gathernest("report", *ROWS, "--with", "c=nowhere.txt", "-o", str(path))
+    assert (ended.status, "--with: expected NAME=FILE with a schedule" in ended.err) == (2, True)
 
 
 @pytest.mark.thorough

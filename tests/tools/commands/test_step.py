@@ -1,6 +1,7 @@
 """`gathernest step`: all steps where there is no terminal, commands where there is one, JSON, files and errors."""
 
 import json
+import re
 
 import pytest
 
@@ -24,15 +25,15 @@ def played(capsys, type_in, commands: str) -> str:
 
 def places(out: str) -> list[str]:
     """Return the numbers of the steps that were shown, in order."""
-    return [word for word in out.split() if word.startswith("[") and word.endswith("/5]")]
+    return [word for word in out.split() if word.startswith("[") and word.endswith("/4]")]
 
 
 def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
     status, out, _ = outcome(capsys, *GATHER, "--element", "1,1")
     assert status == 0
     assert out.startswith("gather 3x2xf32 by 3xi64 -> 3x2xf32, axis 0, batch_dims 0, bounds error; stage hoist-inva")
-    assert "rule: indices[1] = -1, -1 + 3 = 2 (wrap); out[1, 1] = data[2, 1]" in out
-    assert "element = data[2, 1] = 6.0: byte 20, cache line 0" in out
+    assert "read from data[2, 1]\n" in out
+    assert re.search(r"memref.load +position=2, j=1 +element=6.0 +data\[2, 1\] byte 20 line 0", out)
 
 
 def test_commands_go_forwards_and_back(capsys, type_in):
@@ -46,7 +47,7 @@ def test_the_ends_and_what_is_no_command_are_said(capsys, type_in):
     assert places(out) == ["[1/5]", "[5/5]"]
     for said in (
         "this is the first step",
-        "there is no step '6'; give g with a number from 1 to 5",
+        "there is no step '5'; give g with a number from 1 to 4",
         "there is no step ''; give g",
         "there is no command 'hop 2'; Enter or n: next",
         "this is the last step",
@@ -54,9 +55,9 @@ def test_the_ends_and_what_is_no_command_are_said(capsys, type_in):
         assert said in out
 
 
-def test_all_steps_are_listed_on_demand(capsys, type_in):
-    out = played(capsys, type_in, "l\n")
-    assert "6.0 is stored to out[1, 1]: byte 12, cache line 0" in out
+def test_all_steps_are_listed_on_demand(capsys, monkeypatch):
+    out = played(capsys, monkeypatch, "l\n")
+    assert "out[1, 1] byte 12 line 0" in out
 
 
 def test_json_is_one_object(capsys):
@@ -84,14 +85,14 @@ def test_a_file_is_stepped_through_with_its_own_lines(file, capsys):
 def test_a_file_goes_on_to_a_later_stage(file, capsys):
     status, out, _ = outcome(capsys, str(file), "--element", "2,3", "--stage", "cse")
     assert status == 0
-    assert "; stage cse\n" in out and "scf.for %j" in out
+    assert "; stage cse\n" in out and " scf.for inner " in out
 
 
 def test_a_stage_that_is_wrong_has_exit_status_1(file, capsys):
     file.write_text(file.read_text().replace("arith.minsi %index, %last", "arith.maxsi %index, %last"))
     status, out, _ = outcome(capsys, str(file), "--indices", "[4,0,1]xi64", "--element", "1,0")
     assert status == 1
-    assert "the stage is wrong here: the operator's reference gives " in out
+    assert "wrong: the operator's reference gives " in out
 
 
 def test_a_file_that_does_not_parse_has_its_place(capsys, tmp_path):

@@ -83,7 +83,7 @@ def test_other_facts_about_the_machine_make_another_folder(monkeypatch):
         cpu.code_fingerprint.cache_clear()
 
 
-ROOMS = ("ir", "lowering", "kernels", "interop", "tools")
+ROOMS = ("ir", "lowering", "kernels", "interop", "playground", "tools")
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ MAKE_CODE = (
 MAKE_NO_CODE = (
     "ir/interpreters/interpreter.py",
     "ir/modules/pseudocode.py",
-    "lowering/drawings/nest_drawing.py",
+    "playground/drawings.py",
     "lowering/passes/operators/constant_gathers.py",
     "lowering/schedule/gather_heuristic.py",
     "lowering/native/fast_call.py",

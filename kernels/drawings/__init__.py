@@ -1,1 +1,0 @@
-"""Drawings of a kernel as SVG text: memory accesses, bytes and times, and the ports that llvm-mca says are busy."""

@@ -1,1 +1,0 @@
-"""The report: every level of one gather in one HTML file, with its provenance, drawings and times."""

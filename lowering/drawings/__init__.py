@@ -1,1 +1,0 @@
-"""Drawings of what the IR holds, as SVG text that stands alone or within a page: so far the loop nest."""

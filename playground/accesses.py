@@ -1,0 +1,370 @@
+"""The accesses of a small instance of a plan: what each element reads, in which tile and by which thread."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.arg_spec import ArgSpec
+
+from ..ir import reference
+from ..ir.array_spec import ArraySpec
+from ..ir.canonical import CanonicalGather
+from ..ir.errors import InvalidGatherError, ScheduleError
+from ..ir.interpreters.recorder import Access, record_accesses
+from ..ir.loop_name import LoopName
+from ..ir.modules.context import parse_module
+from ..ir.operator_spec import Gather, GatherElements, GatherNd
+from ..ir.problem import Problem
+from ..ir.semantics import Bounds
+from ..kernels.runtime.array_checks import index_array
+from ..kernels.runtime.compile import module_of, run_stages
+from ..kernels.runtime.layout import Layout
+from ..kernels.runtime.plan import Plan, row_bytes
+from ..kernels.tuning.sample_arrays import strided_array
+from ..lowering.pipeline import Stage, run_pipeline
+from ..lowering.schedule.machine_model import LINE_BYTES
+from ..lowering.schedule.schedule import parse_specs
+from .trace import loop_names, thread_of
+
+# Tiles of a loop and owners of an axis that a small instance has at most.
+MOST_TILES = 4
+# Passes that change how elements are moved, not by which thread or in which tile; small tiles are too small for them.
+_LEFT_OUT = ("vectorize-inner", "gather-lanes", "unroll", "prefetch", "stream-stores")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallInstance:
+    """A problem to draw, with its pipeline.
+
+    Attributes:
+        problem: the problem, of sizes that can be drawn.
+        pipelines: the passes from operator to loops; the first that is legal is meant.
+        notes: what is smaller than in the plan, a sentence each; empty where nothing is.
+    """
+
+    problem: Problem
+    pipelines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def stages(self) -> list[Stage]:
+        """Return every stage by the first pipeline that is legal; raises ScheduleError where none is."""
+        *others, last = self.pipelines
+        for pipeline in others:
+            with suppress(ScheduleError):
+                return run_pipeline(module_of(self.problem), pipeline)
+        return run_pipeline(module_of(self.problem), last)
+
+
+def small_instance(plan: Plan) -> SmallInstance:
+    """Return a small instance of a plan: its operator, its loops and about its number of tiles.
+
+    Sizes of 1 stay, and no other size becomes 1, so that the nest has the same loops.
+    """
+    problem = _small_problem(plan.problem)
+    large, small = plan.layout.canonical, Layout.of(problem).canonical
+    specs = parse_specs(plan.pipeline)
+    sizes = _Sizes(_shape(large), _shape(small))
+    own = row_bytes(small, Layout.of(problem).width_bytes)
+    changed = [_smaller(spec, sizes, own) for spec in specs]
+    notes = []
+    if problem != plan.problem:
+        notes.append(f"a smaller gather: data {problem.table} by indices {problem.indices}")
+    notes += sizes.notes
+    if plan.edits:
+        notes.append("the stages that were edited by hand are left out here")
+    kept = [spec for spec in changed if spec.name not in _LEFT_OUT]
+    pipelines = [",".join(str(spec).replace('"', "") for spec in each) for each in (kept, changed)]
+    return SmallInstance(problem, tuple(dict.fromkeys(pipelines)), tuple(notes))
+
+
+class _Sizes:
+    """The trip counts of loops, in the plan and in the small instance; tiling adds loops."""
+
+    def __init__(self, large: dict[str, int], small: dict[str, int]):
+        self.large, self.small, self.notes = large, small, []
+
+    def tile(self, loop: str, size: int) -> int:
+        """Return the size of the tiles of a loop in the small instance."""
+        name = LoopName(loop.removeprefix(f"{LoopName(loop).nest}_"))
+        large, small = self.large.get(name), self.small.get(name)
+        if large is None or small is None:
+            return size
+        tiles = min(math.ceil(large / size), MOST_TILES)
+        chosen = size if large == small else max(math.ceil(small / max(tiles, 1)), 1)
+        self.large |= {name.outer_tile: math.ceil(large / size), name.inner_tile: size}
+        self.small |= {name.outer_tile: math.ceil(small / chosen), name.inner_tile: chosen}
+        if chosen != size and not LoopName(loop).nest:
+            self.notes.append(f"tiles of {loop} have {_times(chosen)} here, and {size} in the gather")
+        return chosen
+
+
+def _times(count: int) -> str:
+    return f"{count} iteration{'s' * (count != 1)}"
+
+
+def _smaller(spec: ArgSpec, sizes: _Sizes, own_bytes: int | None) -> ArgSpec:
+    """Return a pass with options for the small instance."""
+    options: dict[str, Any] = dict(spec.parameters)
+    if spec.name == "tile-loops":
+        options["sizes"] = tuple(
+            sizes.tile(str(loop), size) for loop, size in zip(options["loops"], options["sizes"], strict=False)
+        )
+    elif spec.name == "specialize-inner" and own_bytes is not None:
+        options["bytes"] = (own_bytes,)
+    elif spec.name == "bound-inner" and own_bytes is not None:
+        options["least"] = (min(options["least"][0], own_bytes),)
+    elif spec.name == "owner-computes":
+        owners = min(options["owners"][0], MOST_TILES)
+        if owners != options["owners"][0]:
+            sizes.notes.append(f"the axis has {owners} owners here, and {options['owners'][0]} in the gather")
+        options["owners"] = (owners,)
+    return ArgSpec(spec.name, options)
+
+
+def _shape(canonical: CanonicalGather) -> dict[str, int]:
+    """Return the trip counts of loops by name: of those that copy, and of those over data."""
+    return {
+        str(dim): size
+        for operand in (canonical.data, canonical.out)
+        for dim, size in zip(operand.dims, operand.shape, strict=True)
+    }
+
+
+def _small_problem(problem: Problem) -> Problem:
+    """Return a problem with the same operator and few elements."""
+    operator, table, indices = problem.operator, problem.table, problem.indices
+    roles = operator.roles(table.rank, indices.shape)
+    rows = {role.name: _extent(problem, role) for role in roles}
+    has_rows = rows.get("inner", 1) * rows.get("unit", 1) > 1 and not isinstance(operator, GatherElements)
+    inner = max(4, min(32, 2 * LINE_BYTES // max(table.dtype.itemsize, 1)))
+    axis = 12 if has_rows else 12 * max(LINE_BYTES // max(table.dtype.itemsize, 1), 1)
+    if isinstance(operator, GatherNd):
+        axis = math.ceil(axis ** (1 / max(len(problem.axes), 1)))
+    is_flat = math.prod(rows.get(role, 1) for role in ("batch", "outer", "inner")) == 1
+    if isinstance(operator, GatherElements) and not is_flat:
+        axis = 24
+    budgets = {"batch": 2, "outer": 4, "axis": axis, "inner": inner if has_rows else 6, "unit": 4}
+    budgets["bag"] = 4
+    budgets["indices"] = 12 if has_rows else 96 if is_flat else min(axis, 32)
+    if operator.adds:
+        budgets["indices"] //= 2  # each is a bag of several
+    shapes = {"data": list(table.shape), "indices": list(indices.shape)}
+    for role in roles:
+        if role.name == "tuple":
+            continue
+        for array in ("indices", "data"):
+            start, room = getattr(role, array), budgets[role.name]
+            if start is None:
+                continue
+            for dim in reversed(range(start, start + role.count)):
+                size = shapes[array][dim] = _small(shapes[array][dim], room if role.name != "axis" else budgets["axis"])
+                room = max(room // max(size, 1), 1)
+    if isinstance(operator, GatherElements):
+        _widen(shapes["data"], shapes["indices"], table.shape, operator.axis)
+    specs = _smaller_spec(table, shapes["data"]), _smaller_spec(indices, shapes["indices"])
+    slices = _smaller_spec(problem.slices, operator.result_shape(specs[0].shape, specs[1].shape))
+    rest = problem.version, problem.gradient, problem.node
+    return replace(Problem.checked(operator, *specs, problem.bounds, slices, *rest), is_fresh=problem.is_fresh)
+
+
+def _extent(problem: Problem, role: Any) -> int:
+    """Return how often the loops of a role run together."""
+    array, start = (problem.slices, role.out) if role.out is not None else (problem.table, role.data)
+    return 1 if start is None else math.prod(array.shape[start : start + role.count])
+
+
+def _small(size: int, room: int) -> int:
+    return size if size <= 1 else max(2, min(size, room))
+
+
+def _widen(data: list[int], indices: Sequence[int], wanted: Sequence[int], axis: int) -> None:
+    """Let data be larger than indices again where it was; in place."""
+    for dim, size in enumerate(indices):
+        if dim != axis:
+            data[dim] = min(wanted[dim], size + (wanted[dim] > size)) if size != wanted[dim] else size
+
+
+def _smaller_spec(spec: ArraySpec, shape: Sequence[int]) -> ArraySpec:
+    """Return the spec of a smaller array, its dimensions in the same order in memory, with gaps where there were."""
+    if spec.is_contiguous or spec.rank != len(shape) or 0 in shape:
+        return ArraySpec(shape, spec.dtype)
+    itemsize = max(spec.dtype.itemsize, 1)
+    strides = [0] * spec.rank
+    order = sorted(range(spec.rank), key=lambda dim: abs(spec.strides[dim]))
+    end = large_end = itemsize
+    for dim in order:
+        stride = abs(spec.strides[dim])
+        gap = min(stride, 4 * itemsize) if end == itemsize else end + (itemsize if stride > large_end else 0)
+        strides[dim] = 0 if stride == 0 else gap if spec.strides[dim] > 0 else -gap
+        if stride and spec.shape[dim] > 1:
+            end, large_end = gap * shape[dim], stride * spec.shape[dim]
+    return ArraySpec(shape, spec.dtype, strides)
+
+
+def spread_indices(problem: Problem) -> np.ndarray:
+    """Return indices that lie all over the axis, the same on every machine; with bounds="zero" the last is outside."""
+    limits = [min(size, int(np.iinfo(problem.indices.dtype).max) + 1) for size in problem.axis_sizes]
+    count = math.prod(problem.indices.shape)
+    values = [
+        ((number + 1) * 2654435761 % 2**32 * limits[number % len(limits)]) >> 32 for number in range(count)
+    ]  # Knuth's multiplicative hash
+    if problem.bounds is Bounds.ZERO and count and limits[-1] <= int(np.iinfo(problem.indices.dtype).max):
+        values[-1] = limits[-1]
+    return np.array(values, np.int64).astype(problem.indices.dtype).reshape(problem.indices.shape)
+
+
+# Elements that are interpreted at most: some 20 operations each, of 10 µs.
+MOST_ELEMENTS = 4096
+
+Tile = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementAccess:
+    """An element of the slices, and the element of the table that it is read from or, of a gradient, added to.
+
+    The slices of a reduction are those that it sums, one for each index of a bag.
+
+    Attributes:
+        position: of the element in the slices.
+        source: the position in the table; None for a zero.
+        lines: the numbers of the 64-byte lines that hold that element; none for a zero.
+        tile: the loops around the access that are parallel or run over tiles, with their induction variables.
+        thread: which thread runs it, if none takes tiles from another; None where nothing wrote the element.
+    """
+
+    position: tuple[int, ...]
+    source: tuple[int, ...] | None
+    lines: tuple[int, ...]
+    tile: Tile = ()
+    thread: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """The accesses of a small gather.
+
+    Attributes:
+        problem: the gather that was interpreted, of all of these sizes.
+        elements: the elements of the slices, in the order of their positions.
+        line_count: the lines that the table lies in, from a line's first byte on.
+        threads: how many threads there are; each has a range of the iterations of the parallel loop.
+        notes: what differs from the gather of the plan, a sentence each.
+    """
+
+    problem: Problem
+    elements: tuple[ElementAccess, ...]
+    line_count: int
+    threads: int
+    notes: tuple[str, ...]
+
+    @property
+    def slices(self) -> ArraySpec:
+        """The slices: what a gather gives, what a gradient reads, and what a reduction sums without storing it."""
+        return _slices(self.problem)
+
+
+def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int = 4) -> Accesses:
+    """Return the accesses of each element of a plan's gather, or of a small one like it.
+
+    Positions come from the plain reference; tiles and threads from interpreting the loops that the pipeline makes.
+
+    Args:
+        plan: the gather; with the indices omitted, a small instance of it is taken when it has many elements, with
+            smaller tiles, and without vectors, unrolling, prefetches and non-temporal stores.
+        indices: values, for a plan whose gather has few elements.
+        threads: how many share the parallel loop.
+
+    Raises:
+        InvalidGatherError: indices are given and have another shape than the plan's, or the gather has many elements.
+        IndexTypeError: they are no integers.
+        BoundsError: an index is not valid.
+        ScheduleError: the schedule is not legal for the small sizes.
+    """
+    if indices is None:
+        instance = small_instance(plan)
+        values = spread_indices(instance.problem)
+    else:
+        instance, values = SmallInstance(plan.problem, (plan.pipeline,), ()), index_array(indices)
+        if values.shape != plan.problem.indices.shape:
+            raise InvalidGatherError(f"expected indices of shape {plan.problem.indices.shape}, got {values.shape}")
+    problem = instance.problem
+    slices = _slices(problem)
+    if slices.size > MOST_ELEMENTS:
+        raise InvalidGatherError(
+            f"a gather of {slices.size} elements is too large to interpret (at most {MOST_ELEMENTS}); "
+            "give smaller arrays, or leave the indices out"
+        )
+    given = strided_array(problem.indices)
+    given[...] = values
+    if (given != values).any():
+        raise InvalidGatherError(f"expected indices that {given.dtype} holds, got {values.min()} to {values.max()}")
+    stages = instance.stages() if indices is None else run_stages(plan)
+    recorded = _recorded(parse_module(stages[-1].text), problem, given)
+    offsets = {offset: number for number, offset in enumerate(_offsets(problem.slices))}
+    found = {offsets[access.offset_bytes]: access for access in recorded if access.offset_bytes in offsets}
+    starts = _offsets(problem.table)
+    lowest = min(starts, default=0)
+    elements: list[ElementAccess] = []
+    for number, place in enumerate(_sources(problem, given)):
+        source = None if place is None else tuple(map(int, np.unravel_index(place, problem.table.shape)))
+        lines = () if place is None else _lines(starts[place] - lowest, problem.table.dtype.itemsize)
+        position = tuple(map(int, np.unravel_index(number, slices.shape)))
+        access = found.get(_written_by(problem, position, number))
+        thread = None if access is None else thread_of(access.iteration, access.iterations, threads)
+        elements.append(ElementAccess(position, source, lines, () if access is None else _tile(access), thread))
+    last = max(starts, default=0) - lowest + problem.table.dtype.itemsize
+    return Accesses(problem, tuple(elements), math.ceil(last / LINE_BYTES), threads, instance.notes)
+
+
+def _slices(problem: Problem) -> ArraySpec:
+    if not problem.reduces:
+        return problem.slices
+    return ArraySpec((*problem.indices.shape, *problem.table.shape[1:]), problem.table.dtype)
+
+
+def _written_by(problem: Problem, position: tuple[int, ...], number: int) -> int:
+    """Return the number of the element of `problem.slices` that an element of the slices is, or is summed to."""
+    if not problem.reduces:
+        return number
+    bag = problem.indices.rank - 1
+    return int(np.ravel_multi_index((*position[:bag], *position[bag + 1 :]), problem.slices.shape))
+
+
+def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[Access]:
+    """Return the stores of loops to the result or, of a gradient, their loads of the slices."""
+    data, out = strided_array(problem.source), strided_array(problem.result)
+    of = "out" if problem.gradient is None else "data"
+    return record_accesses(module, data, indices, out, of=of)
+
+
+def _offsets(spec: ArraySpec) -> list[int]:
+    """Return the bytes from the first element of an array to each of its elements."""
+    return [sum(map(int.__mul__, position, spec.strides)) for position in np.ndindex(*spec.shape)]
+
+
+def _sources(problem: Problem, indices: np.ndarray) -> list[int | None]:
+    """Return the number of the element of the table for each element of the slices; None for a zero."""
+    numbers = np.arange(1, problem.table.size + 1).reshape(problem.table.shape)
+    operator = Gather() if problem.reduces else problem.operator
+    read = reference.run(operator, numbers, indices, problem.bounds).reshape(-1)
+    return [int(number) - 1 if number else None for number in read]
+
+
+def _lines(offset_bytes: int, itemsize: int) -> tuple[int, ...]:
+    return tuple(range(offset_bytes // LINE_BYTES, (offset_bytes + max(itemsize, 1) - 1) // LINE_BYTES + 1))
+
+
+def _tile(access: Access) -> Tile:
+    """Return the loops around an access that share or tile the work, with their induction variables."""
+    return tuple(
+        (name, value)
+        for op, values in access.loops
+        for name, value in zip(loop_names(op), values, strict=False)
+        if isinstance(op, scf.ParallelOp) or LoopName(name).is_outer_tile or name == "owners"
+    )

@@ -1,0 +1,826 @@
+"""Drawings as SVG text: a loop nest, memory accesses, bytes and times, and the busy ports of a core.
+
+Colours are seen on light and on dark: text and lines have the colour of the page, areas have a hue with little opacity,
+and each shape has a class (`gn-parallel`), so that a page can give it other colours.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, VectorType
+from xdsl.ir import Operation
+
+from ..ir.dialects.gather_dialect import AccumulateOp, LoopOp
+from ..ir.dialects.upstream import PrefetchOp, is_nontemporal
+from ..ir.errors import GathernestError, InvalidGatherError
+from ..ir.loop_name import LoopName
+from ..ir.modules.context import make_context
+from ..ir.modules.pseudocode import NestLine, has_loops, nest_lines, print_loop_nest
+from ..ir.modules.read_module import read_module
+from ..ir.operator_spec import GatherWeighted, GatherWeightedMean
+from ..kernels.machine.explain import Explanation
+from ..kernels.machine.roofline import IN_ORDER
+from ..kernels.runtime.plan import Plan
+from ..lowering.nest.queries import viewed
+from ..lowering.schedule.machine_model import LINE_BYTES
+from .accesses import Accesses, ElementAccess, accesses_of
+from .machine_analysis import ASSUMPTION, MachineAnalysis
+from .trace import loop_names
+
+Element = ElementTree.Element
+
+# The font, and the width of its letters in pixels at that size: those of wide fonts, so that text never leaves its box.
+FONT, FONT_SIZE, LETTER = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace", 12, 7.3
+# Hues between light and dark by class, in the order in which numbered things (threads) take them.
+HUES = ("#2f81f7", "#e8803c", "#2da44e", "#b366e0", "#d4a017", "#1b9aaa", "#e5534b", "#808a94")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def drawing(kind: str, title: str, description: str) -> Element:
+    """Return an empty drawing.
+
+    Args:
+        kind: what it shows, in a word: its class is `gn-drawing gn-<kind>`.
+        title: its name for screen readers, and the text on hovering.
+        description: what it shows, in text.
+    """
+    root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "aria-label": _clean(title)})
+    root.set("class", f"gn-drawing gn-{kind}")
+    root.set("font-family", FONT)
+    root.set("font-size", str(FONT_SIZE))
+    root.set("fill", "currentColor")
+    add(root, "title", title)
+    add(root, "desc", description)
+    return root
+
+
+def add(parent: Element, tag: str, text: str = "", **attributes: Any) -> Element:
+    """Append an element: `add(root, "text", "a", x=3, font_weight="bold", class_="gn-tile")`; None leaves one out."""
+    values = {
+        name.strip("_").replace("_", "-"): _value(value) for name, value in attributes.items() if value is not None
+    }
+    element = ElementTree.SubElement(parent, tag, values)
+    element.text = _clean(text)
+    return element
+
+
+def finished(root: Element, width: float, height: float) -> str:
+    """Set the size of a drawing in pixels, and return its text."""
+    root.set("width", _value(width))
+    root.set("height", _value(height))
+    root.set("viewBox", f"0 0 {_value(width)} {_value(height)}")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def standalone(svg: str) -> str:
+    """Return a drawing as a file of its own: with a background, dark where the reader prefers that.
+
+    Args:
+        svg: what a function that draws returned.
+    """
+    style = (
+        "<style>svg{color:#1f2328;background:#ffffff}"
+        "@media (prefers-color-scheme:dark){svg{color:#e6edf3;background:#0d1117}}</style>"
+    )
+    head, end, rest = svg.partition(">")
+    return f"{head}{end}{style}{rest}\n"
+
+
+def shortened(text: str, letters: int) -> str:
+    """Return a text, cut where it is longer than a number of letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def width_of(text: str) -> float:
+    """Return the most pixels that a text is wide; letters of East Asia count as two."""
+    return LETTER * sum(2 if ord(letter) >= 0x1100 else 1 for letter in text)
+
+
+def _value(value: Any) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else _clean(str(value))
+
+
+def _clean(text: str) -> str:
+    """Return a text with a mark in the place of what XML cannot hold."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def _sentence(kind: str, title: str, text: str) -> str:
+    """Return a drawing that is one line of text."""
+    root = drawing(kind, title, text)
+    add(root, "text", text, x=10, y=18, class_="gn-note")
+    return finished(root, width_of(text) + 20, 27)
+
+
+# The longest bar in pixels, letters of a name or a number, and the height of a row.
+LONGEST, MOST_BAR_LETTERS, ROW = 320.0, 44, 22.0
+_THICK, _BAR_GAP = 14.0, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar.
+
+    Attributes:
+        name: what it is of; of long names and texts the beginning is shown, and all on hovering.
+        value: how long it is, in the unit of all bars of a group, 0 or more; None where there is no bar.
+        text: the number with its unit, or why there is none.
+        hue: its colour.
+        kind: its class is `gn-bar gn-<kind>`.
+    """
+
+    name: str
+    value: float | None
+    text: str
+    hue: str
+    kind: str
+
+
+def draw_bars(
+    parent: Element, heading: str, bars: Sequence[Bar], top: float, *, marked: tuple[float, str] | None = None
+) -> tuple[float, float]:
+    """Draw bars of one scale under a heading.
+
+    Args:
+        top: where the heading begins.
+        marked: a value to which a line is drawn across all bars, and what it is.
+
+    Returns:
+        The width, and where the bars end.
+    """
+    group = add(parent, "g", class_="gn-bars")
+    add(group, "text", heading, x=0.0, y=top + FONT_SIZE, font_weight="bold")
+    left = max((width_of(shortened(bar.name, MOST_BAR_LETTERS)) for bar in bars), default=0.0) + _BAR_GAP
+    values = [bar.value for bar in bars if bar.value is not None] + ([marked[0]] if marked else [])
+    longest = max([value for value in values if value > 0], default=1.0)
+    first = top + ROW
+    for number, bar in enumerate(bars):
+        _draw_bar(group, bar, left, first + number * ROW, longest)
+    bottom = first + len(bars) * ROW
+    width = (
+        left + LONGEST + _BAR_GAP + max((width_of(shortened(bar.text, MOST_BAR_LETTERS)) for bar in bars), default=0.0)
+    )
+    if marked is not None:
+        x = left + LONGEST * marked[0] / longest
+        line = add(
+            group, "line", class_="gn-mark", x1=x, y1=first - 2, x2=x, y2=bottom, stroke="currentColor",
+            stroke_dasharray="4 3",
+        )  # fmt: skip
+        add(line, "title", marked[1])
+    return max(width, width_of(heading)), bottom
+
+
+def _draw_bar(parent: Element, bar: Bar, left: float, y: float, longest: float) -> None:
+    row = add(parent, "g", class_=f"gn-bar gn-{bar.kind}")
+    add(row, "title", f"{bar.name}: {bar.text}")
+    baseline, length = y + FONT_SIZE, LONGEST * max(bar.value or 0.0, 0.0) / longest
+    add(row, "text", shortened(bar.name, MOST_BAR_LETTERS), x=left - _BAR_GAP, y=baseline, text_anchor="end")
+    if bar.value is not None:
+        add(
+            row, "rect", x=left, y=y, width=max(length, 1.0), height=_THICK, fill=bar.hue, fill_opacity=0.45,
+            stroke=bar.hue,
+        )  # fmt: skip
+    shown = add(row, "text", shortened(bar.text, MOST_BAR_LETTERS), x=left + LONGEST + _BAR_GAP, y=baseline)
+    if bar.value is None:
+        shown.set("fill-opacity", "0.7")
+
+
+LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
+# The meaning of each badge; that of a vector has the lanes behind it.
+BADGES = {
+    "parallel": "threads share its iterations",
+    "ordered": "its iterations run one after the other, as sums of floats need",
+    "sum": "it sums what its iterations yield",
+    "tiles": "an iteration is a tile",
+    "tile": "it runs within a tile",
+    "check": "it counts the indices out of range, before anything is written",
+    "checked": "it runs only when every index is in range",
+    "clear": "it clears the table that sums are added to",
+    "scale": "it multiplies the sums by the scale",
+    "copy": "it copies the buffer of the result to out",
+    "staged": "positions, lists or results go through a buffer",
+    "vector": "elements are copied or added at once",
+    "prefetch": "it loads lines of later iterations into a cache",
+    "streamed": "non-temporal stores bypass the caches",
+    "remainder": "the iterations that fill no vector or unrolled step",
+    "prologue": "the iterations before the first aligned element",
+}
+
+
+# Boxes of a drawing, statements of a box, and letters of a line: of more, the drawing says how many are left out.
+MOST_BOXES, MOST_STATEMENTS, MOST_LETTERS = 150, 9, 100
+_LINE, _PAD, _GAP, _BADGE = 18.0, 10.0, 6.0, 16.0
+_HUES = {
+    "parallel": "#2f81f7", "tiles": "#b366e0", "tile": "#b366e0", "vector": "#2da44e", "prefetch": "#d4a017",
+    "staged": "#e8803c", "streamed": "#1b9aaa", "check": "#e5534b", "checked": "#e5534b", "ordered": "#e5534b",
+}  # fmt: skip
+_GREY = "#808a94"
+
+
+@dataclass(slots=True)
+class _Box:
+    """A part of a nest as it is drawn.
+
+    Attributes:
+        kind: `function`, `loop`, `condition`, or `line` of a statement.
+        text: the function's name, `indices_o(i_o) in 0..n_indices step 256`, `if n_outside == 0`, or the statement.
+        line: the number of its line in the text of the module, from 1; None where it has none.
+        names: of a loop, its name; several of an `scf.parallel` of several dimensions.
+        badges: the marks of the schedule: a key of `BADGES`, and the text of it, such as `vector ×8`.
+        children: boxes and statements in it, in order.
+    """
+
+    kind: str
+    text: str
+    line: int | None
+    names: tuple[str, ...] = ()
+    badges: tuple[tuple[str, str], ...] = ()
+    children: "list[_Box]" = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        return shortened(self.text, MOST_LETTERS)
+
+    @property
+    def width(self) -> float:
+        if self.kind == "line":
+            return width_of(self.shown)
+        head = width_of(self.shown) + sum(_GAP + _badge_width(text) for _, text in self.badges)
+        return max([head, *(child.width for child in self.children)]) + 2 * _PAD
+
+    @property
+    def height(self) -> float:
+        if self.kind == "line":
+            return _LINE
+        return 2 * _PAD + _LINE + sum(child.height + _GAP * (child.kind != "line") for child in self.children)
+
+
+def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str:
+    """Return a drawing of the loop nests of a module at level 2, 3 or 4.
+
+    Each function, loop and condition is a box in the one around it. A loop has its name, its range and a badge for
+    each of: parallel, ordered, sum, tiles, tile, check, checked, clear, scale, staged, vector, prefetch, streamed,
+    remainder, prologue. Elements have the class of what they are (`gn-loop`, `gn-parallel`, ...). Those of a module
+    that was parsed from text have its line as `data-line`, counted from 0; a loop has its name as `data-loop`.
+
+    Args:
+        module: the module, or its MLIR text.
+        title: the name of the drawing for screen readers; their description is the nest as pseudocode.
+
+    Returns:
+        SVG as text, which stands in an HTML page as it is. A module without loops yet gives a drawing that says so.
+
+    Raises:
+        GathernestError: the text does not parse or is not valid.
+        InternalError: the nest has an operation that has no pseudocode.
+    """
+    if isinstance(module, str):
+        module = read_module(module, "<module>", make_context())
+    description = print_loop_nest(module)
+    if not has_loops(module):
+        return _sentence("nest", title, description.strip())
+    boxes, count = list[_Box](), 0
+    for op in module.ops:
+        if isinstance(op, func.FuncOp) and op.body.blocks:
+            children, count = _boxes(nest_lines(op), 0, count + 1)
+            badges = tuple(_of_operations(list(_directly_in(op))))
+            boxes.append(_Box("function", f"@{op.sym_name.data}", _line(op), (), badges, children))
+    root = drawing("nest", title, description)
+    width, y = max(box.width for box in boxes), 0.0
+    for box in boxes:
+        _draw(root, box, 0.5, y + 0.5, width - 1)
+        y += box.height + _GAP
+    if count > MOST_BOXES:
+        text = f"{count - MOST_BOXES} more boxes are not drawn"
+        add(root, "text", text, x=_PAD, y=y + FONT_SIZE, class_="gn-note")
+        y += _LINE
+    return finished(root, width, y)
+
+
+def _boxes(lines: Sequence[NestLine], depth: int, count: int) -> tuple[list[_Box], int]:
+    """Return the boxes and the statements that lines of a depth are, and the number of all boxes up to there.
+
+    Deeper lines belong to the line before them. Boxes behind `MOST_BOXES` are counted, and are not among them.
+    """
+    found: list[_Box] = []
+    starts = [place for place, line in enumerate(lines) if line.depth == depth]
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
+        line, inner = lines[start], lines[start + 1 : end]
+        op, place = line.op, _line(line.op)
+        if isinstance(op, LOOPS):
+            box = _Box("loop", line.trips, place, loop_names(op), tuple(_badges(op)))
+        elif inner or isinstance(op, scf.IfOp):
+            text = line.text.removesuffix(":")
+            is_guard = isinstance(op, scf.IfOp) and text != "else" and _is_guard(op)
+            box = _Box("condition", text, place, (), (("checked", "checked"),) * is_guard)
+        else:
+            found.append(_Box("line", line.text, place))
+            continue
+        number = count + 1
+        box.children, count = _boxes(inner, depth + 1, number)
+        found += [box] if number <= MOST_BOXES else []
+    return _folded(found), count
+
+
+def _folded(children: Sequence[_Box]) -> list[_Box]:
+    """Return the contents of a box, with a line in the place of the middle of long runs of statements."""
+    found: list[_Box] = []
+    for is_line, group in groupby(children, key=lambda child: child.kind == "line"):
+        run = list(group)
+        if is_line and len(run) > MOST_STATEMENTS:
+            first, last = run[: MOST_STATEMENTS - 3], run[-2:]
+            run = [*first, _Box("line", f"… {len(run) - len(first) - len(last)} more lines", None), *last]
+        found += run
+    return found
+
+
+def _badges(loop: Operation) -> Iterator[tuple[str, str]]:
+    """Yield the badges of a loop: of its form and its names, then of the operations in it."""
+    names = [LoopName(name) for name in loop_names(loop)]
+    whole = [LoopName(re.sub("(_rest|_head|_cached)+$", "", name)) for name in names]
+    holds = {
+        "parallel": isinstance(loop, scf.ParallelOp) or (isinstance(loop, LoopOp) and loop.parallel is not None),
+        "ordered": isinstance(loop, LoopOp) and loop.ordered is not None,
+        "sum": bool(loop.results),
+        "tiles": any(name.is_outer_tile for name in names),
+        "tile": any(name.is_inner_tile for name in whole),
+        "remainder": any(name.is_remainder for name in names),
+        "prologue": any(name.endswith("_head") for name in names),
+    }
+    holds |= {nest: any(name.nest == nest for name in names) for nest in ("check", "clear", "scale", "copy")}
+    yield from ((kind, kind) for kind in BADGES if holds.get(kind))
+    yield from _of_operations(list(_directly_in(loop)))
+
+
+def _of_operations(ops: Sequence[Operation]) -> Iterator[tuple[str, str]]:
+    """Yield the badges of operations: buffers of the function's own, vectors, prefetches and non-temporal stores."""
+    moves = [op for op in ops if isinstance(op, memref.LoadOp | memref.StoreOp)]
+    if any(isinstance(viewed(op.memref).owner, memref.AllocaOp | memref.AllocOp) for op in moves):
+        yield "staged", "staged"
+    written = [op.vector for op in ops if isinstance(op, vector.StoreOp)]
+    written += [op.element for op in ops if isinstance(op, AccumulateOp)]
+    lanes = [value.type.get_shape()[0] for value in written if isinstance(value.type, VectorType)]
+    if lanes:
+        yield "vector", f"vector ×{max(lanes)}"
+    if any(isinstance(op, PrefetchOp) for op in ops):
+        yield "prefetch", "prefetch"
+    if any(isinstance(op, memref.StoreOp | vector.StoreOp) and is_nontemporal(op) for op in ops):
+        yield "streamed", "streamed"
+
+
+def _directly_in(op: Operation) -> Iterator[Operation]:
+    """Yield the operations in a loop or a function that are in no loop inside it."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner
+                if not isinstance(inner, LOOPS):
+                    yield from _directly_in(inner)
+
+
+def _is_guard(op: scf.IfOp) -> bool:
+    """Return whether a condition is about a sum of a loop: the number of indices out of range."""
+    condition = op.cond.owner
+    return isinstance(condition, arith.CmpiOp) and any(isinstance(value.owner, LOOPS) for value in condition.operands)
+
+
+def _line(op: Operation) -> int | None:
+    return op.location.line.data if isinstance(op.location, FileLineColLoc) else None
+
+
+def _badge_width(text: str) -> float:
+    return width_of(text) + 10
+
+
+def _draw(parent: Element, box: _Box, x: float, y: float, width: float) -> None:
+    """Draw a box with its upper left corner at (x, y), or a statement with its baseline below y."""
+    line = None if box.line is None else box.line - 1
+    if box.kind == "line":
+        element = add(
+            parent, "text", box.shown, x=x, y=y + FONT_SIZE, class_="gn-statement", fill_opacity=0.85, data_line=line
+        )
+    else:
+        kinds = [kind for kind, _ in box.badges]
+        classes = " ".join([f"gn-{box.kind}", *(f"gn-is-{kind}" for kind in kinds)])
+        group = add(parent, "g", class_=classes, data_line=line, data_loop=",".join(box.names) or None)
+        hue = _HUES["parallel"] if "parallel" in kinds else "currentColor"
+        add(
+            group, "rect", x=x, y=y, width=width, height=box.height - 1, rx=5, fill=hue, fill_opacity=0.025,
+            stroke=hue, stroke_opacity=0.9 if "parallel" in kinds else 0.4,
+            stroke_dasharray="4 3" if box.kind == "condition" else None,
+        )  # fmt: skip
+        element = add(
+            group, "text", box.shown, x=x + _PAD, y=y + _PAD + FONT_SIZE, class_="gn-head",
+            font_weight="bold" if box.kind == "loop" else None,
+        )  # fmt: skip
+        place = x + _PAD + width_of(box.shown)
+        for kind, text in box.badges:
+            _draw_badge(group, kind, text, place + _GAP, y + _PAD - 1)
+            place += _GAP + _badge_width(text)
+        top = y + _PAD + _LINE
+        for child in box.children:
+            gap = _GAP * (child.kind != "line")
+            _draw(group, child, x + _PAD, top + gap / 2, width - 2 * _PAD)
+            top += child.height + gap
+    if len(box.text) > MOST_LETTERS:
+        add(element, "title", box.text)
+
+
+def _draw_badge(parent: Element, kind: str, text: str, x: float, y: float) -> None:
+    hue, width = _HUES.get(kind, _GREY), _badge_width(text)
+    group = add(parent, "g", class_=f"gn-badge gn-{kind}")
+    add(group, "title", f"{text}: {BADGES[kind]}")
+    add(group, "rect", x=x, y=y, width=width, height=_BADGE, rx=_BADGE / 2, fill=hue, fill_opacity=0.25, stroke=hue)
+    add(group, "text", text, x=x + width / 2, y=y + FONT_SIZE, font_size=FONT_SIZE - 1, text_anchor="middle")
+
+
+# Elements and lines that are drawn at most, and elements in a row of the drawing; a note says what is left out.
+MOST_CELLS, MOST_LINES, MOST_COLUMNS = 1024, 512, 32
+_CELL, _LINE_CELL, _LINES_IN_ROW, _TEXT, _PART_GAP, _SMALL, _OPACITY = 18.0, 28.0, 16, 18.0, 12.0, 9, 0.32
+_NOBODY = "#808a94"
+# Rows that narrow results have before they go on in another block beside.
+_ROWS = 16
+# The row and the column of an element in the drawing.
+_Cell = tuple[int, int, ElementAccess]
+
+
+def access_drawing(
+    plan: Plan, indices: np.ndarray | None = None, *, threads: int = 4, title: str = "The memory accesses"
+) -> str:
+    """Return a drawing of which 64-byte line of data each element of the result reads.
+
+    Above are the elements of the result (of a gradient, of what it reads; of a reduction, of the slices that it sums: a
+    row of cells for each index of a bag), a cell each, with the number of the line
+    that it reads (or is added to), in the colour of its thread; heavy lines go around tiles. Below are the lines of
+    data, in the colours of the threads that read them. Cells have the class `gn-element`, `data-cache-line` and a title
+    with their positions, and stand in groups with `data-thread` and `data-tile`; lines have the class `gn-line`,
+    `data-cache-line` and `data-threads`.
+
+    Args:
+        plan: what to draw: `kernel.plan`. A large gather is drawn by a small one with the same loops.
+        indices: values, for a plan of at most 4096 elements; when omitted, indices all over the axis.
+        threads: how many share the parallel loop.
+        title: the name of the drawing for screen readers.
+
+    Returns:
+        SVG as text, which stands in an HTML page as it is; with a sentence where there is nothing to draw.
+
+    Raises:
+        InvalidGatherError: the plan is of weighted sums, the indices have another shape than its, or there are too
+            many elements.
+        BoundsError: an index is not valid.
+    """
+    if isinstance(plan.problem.operator, GatherWeighted | GatherWeightedMean):
+        raise InvalidGatherError("the drawing of accesses has no weights; draw gather_reduce in its place")
+    if plan.action != "run" or not plan.problem.slices.size:
+        return _sentence("accesses", title, "with these sizes nothing of data is read")
+    try:
+        accesses = accesses_of(plan, indices, threads=threads)
+    except GathernestError as error:
+        if indices is not None:
+            raise
+        return _sentence("accesses", title, f"no small gather is like this one: {error}")
+    return draw_accesses(accesses, title=title, is_gradient=plan.problem.gradient is not None)
+
+
+def draw_accesses(accesses: Accesses, *, title: str, is_gradient: bool = False) -> str:
+    """Return the drawing of accesses; see `access_drawing`."""
+    slices, table = ("grad", "the gradient of data") if is_gradient else ("out", "data")
+    verb, reduces = "is added to" if is_gradient else "reads", accesses.problem.reduces
+    slices = "slices" if reduces else slices
+    texts = [
+        f"{slices} {accesses.slices}: the line of {table} that each element {verb}",
+        f"{table} {accesses.problem.table} in lines of {LINE_BYTES} bytes: who reads them",
+    ]
+    if is_gradient:
+        texts[1] = texts[1].replace("reads", "adds to")
+    bag = len(accesses.problem.indices.shape) - 1
+    summed = f"those along dimension {bag}, between thin lines, are a bag: one sum of out {accesses.problem.slices}"
+    notes = [*([summed] if reduces else []), *accesses.notes, *_left_out(accesses)]
+    root = drawing("accesses", title, _description(accesses, texts, notes))
+    widths, y = [width_of(text) for text in [*texts, *notes]], _TEXT
+    add(root, "text", texts[0], x=0, y=y - 4, font_weight="bold")
+    width, y = _draw_elements(root, accesses, slices, y + 2)
+    widths.append(width)
+    y += _PART_GAP + _TEXT
+    add(root, "text", texts[1], x=0, y=y - 4, font_weight="bold")
+    width, y = _draw_lines(root, accesses, y + 2)
+    widths.append(width)
+    width, y = _draw_legend(root, accesses, y + _PART_GAP)
+    widths.append(width)
+    for note in notes:
+        add(root, "text", note, x=0, y=y + FONT_SIZE, class_="gn-note", fill_opacity=0.8)
+        y += _TEXT
+    return finished(root, max(widths) + 4, y + 4)
+
+
+def _left_out(accesses: Accesses) -> list[str]:
+    """Return a sentence for what is not drawn, as there is too much of it."""
+    parts = (("elements", len(accesses.elements), MOST_CELLS), ("lines", accesses.line_count, MOST_LINES))
+    return [f"the first {most} of {count} {what} are drawn" for what, count, most in parts if count > most]
+
+
+def _description(accesses: Accesses, texts: list[str], notes: list[str]) -> str:
+    """Return the description of the drawing."""
+    counts: dict[int, int] = {}
+    for element in accesses.elements:
+        if element.thread is not None:
+            counts[element.thread] = counts.get(element.thread, 0) + 1
+    read = {line for element in accesses.elements for line in element.lines}
+    shares = ", ".join(f"thread {thread} runs {count} elements" for thread, count in sorted(counts.items()))
+    tiles = len({element.tile for element in accesses.elements})
+    said = f"{len(read)} of {accesses.line_count} lines are used; {shares}; {tiles} tile{'s' * (tiles != 1)}"
+    return ". ".join([*texts, said, *notes])
+
+
+def _draw_elements(root: Element, accesses: Accesses, name: str, top: float) -> tuple[float, float]:
+    """Draw a cell for each element; return the width and where it ends."""
+    cells = _grid(accesses)
+    parent = add(root, "g", class_="gn-elements")
+    for (row, thread, _), run in groupby(cells, key=lambda cell: (cell[0], cell[2].thread, cell[2].tile)):
+        run = list(run)
+        tile = " ".join(f"{loop}={value}" for loop, value in run[0][2].tile)
+        hue = _NOBODY if thread is None else _hue(thread)
+        group = add(
+            parent, "g", class_="gn-run", data_thread=thread, data_tile=tile or None, fill=hue, stroke=hue,
+            fill_opacity=_OPACITY, stroke_opacity=0.5,
+        )  # fmt: skip
+        for _, column, element in run:
+            _draw_element(group, element, name, column * _CELL + 1, top + row * _CELL)
+    _draw_labels(root, cells, top)
+    bag = len(accesses.problem.indices.shape) - 1 if accesses.problem.reduces else 0
+    _draw_edges(root, {(row, column): element for row, column, element in cells}, top, bag)
+    columns = max((column for _, column, _ in cells), default=-1) + 1
+    rows = max((row for row, _, _ in cells), default=-1) + 1
+    return columns * _CELL + 2, top + rows * _CELL + 1
+
+
+def _grid(accesses: Accesses) -> list[_Cell]:
+    """Return the row and the column of each element that is drawn; narrow rows stand in several blocks side by side."""
+    last = max(accesses.slices.shape[-1], 1) if accesses.slices.shape else 1
+    columns = min(last, MOST_COLUMNS)
+    shown = accesses.elements[:MOST_CELLS]
+    starts = [number for number in range(len(shown)) if number % last % columns == 0]
+    rows = [shown[start:end] for start, end in pairwise([*starts, len(shown)])]
+    height = max(_ROWS, math.ceil(len(rows) / max((MOST_COLUMNS + 1) // (columns + 1), 1)))
+    cells = [
+        (number % height, number // height * (columns + 1) + column, element)
+        for number, row in enumerate(rows)
+        for column, element in enumerate(row)
+    ]
+    return sorted(cells, key=lambda cell: (cell[0], cell[1]))
+
+
+def _draw_element(group: Element, element: ElementAccess, name: str, x: float, y: float) -> None:
+    lines = " and ".join(map(str, element.lines))
+    source = "a zero" if element.source is None else f"data{list(element.source)}, line {lines}"
+    cell = add(
+        group, "rect", class_="gn-element", data_cache_line=_joined(element.lines) or None, x=x, y=y, width=_CELL,
+        height=_CELL, fill_opacity=None if element.lines else 0.06,
+    )  # fmt: skip
+    add(cell, "title", f"{name}{list(element.position)}: {source}")
+
+
+def _draw_labels(root: Element, cells: Sequence[_Cell], top: float) -> None:
+    """Write the number of the line on each run of elements that read it."""
+    group = add(root, "g", font_size=_SMALL, text_anchor="middle", pointer_events="none")
+    numbered = enumerate(cells)
+    # Cells side by side in a row have one difference of column and number.
+    for (row, lines, _), run in groupby(
+        numbered, key=lambda cell: (cell[1][0], cell[1][2].lines, cell[1][1] - cell[0])
+    ):
+        columns = [cell[1][1] for cell in run]
+        text = _joined(lines[:1]) if lines else "zero" if len(columns) > 1 else "–"
+        size = _CELL * len(columns) / max(len(text) * LETTER / FONT_SIZE, 1)
+        x = (columns[0] + columns[-1] + 1) / 2 * _CELL + 1
+        small = round(size - 0.5, 1) if size < _SMALL + 0.5 else None
+        add(group, "text", text, x=x, y=top + (row + 0.5) * _CELL + 3, font_size=small)
+
+
+def _draw_edges(root: Element, elements: dict[tuple[int, int], ElementAccess], top: float, bag: int) -> None:
+    """Draw a heavy line around each tile, and a light one where another line of data begins in a row.
+
+    There is a light one below each bag, too, whose elements share their first `bag` subscripts.
+    """
+    heavy: list[str] = []
+    light: list[str] = []
+    for (row, column), element in elements.items():
+        x, y = column * _CELL + 1, top + row * _CELL
+        below, right = elements.get((row + 1, column)), elements.get((row, column + 1))
+        # A side between two tiles is drawn once, by the upper or left one of them.
+        if (row - 1, column) not in elements:
+            heavy.append(f"M{x:g} {y:g}h{_CELL:g}")
+        if (row, column - 1) not in elements:
+            heavy.append(f"M{x:g} {y:g}v{_CELL:g}")
+        if below is None or below.tile != element.tile:
+            heavy.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
+        elif below.position[:bag] != element.position[:bag]:
+            light.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
+        if right is None or right.tile != element.tile:
+            heavy.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
+        elif right.lines != element.lines:
+            light.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
+    for kind, segments, width in (("line-ends", light, 1), ("tiles", heavy, 2)):
+        add(
+            root, "path", class_=f"gn-{kind}", d="".join(segments), stroke="currentColor", stroke_width=width,
+            fill="none", stroke_linecap="square", pointer_events="none",
+        )  # fmt: skip
+
+
+def _draw_lines(root: Element, accesses: Accesses, top: float) -> tuple[float, float]:
+    """Draw a cell for each line of the table, in strips of the colours of its threads; return width and end."""
+    readers: dict[int, list[int | None]] = {}
+    for element in accesses.elements:
+        for line in element.lines:
+            readers.setdefault(line, []).append(element.thread)
+    group, count = add(root, "g", class_="gn-lines"), min(accesses.line_count, MOST_LINES)
+    for line in range(count):
+        x, y = line % _LINES_IN_ROW * _LINE_CELL + 1, top + line // _LINES_IN_ROW * _CELL
+        threads = sorted({thread for thread in readers.get(line, []) if thread is not None})
+        cell = add(group, "g", class_="gn-line", data_cache_line=line, data_threads=_joined(threads) or None)
+        times = len(readers.get(line, []))
+        who = f" by thread{'s' * (len(threads) > 1)} {' and '.join(map(str, threads))}" if threads else ""
+        add(cell, "title", f"line {line}: used {times} time{'s' * (times != 1)}{who}")
+        edges = [x + _LINE_CELL * part / max(len(threads), 1) for part in range(len(threads) + 1)]
+        for thread, (left, right) in zip(threads, pairwise(edges), strict=True):
+            hue = _hue(thread)
+            add(cell, "rect", x=left, y=y, width=right - left, height=_CELL, fill=hue, fill_opacity=_OPACITY)
+        add(
+            cell,
+            "rect",
+            x=x,
+            y=y,
+            width=_LINE_CELL,
+            height=_CELL,
+            fill="none",
+            stroke="currentColor",
+            stroke_opacity=0.5,
+        )
+        opacity = 1 if times else 0.55
+        add(
+            cell, "text", str(line), x=x + _LINE_CELL / 2, y=y + _CELL / 2 + 3, font_size=_SMALL, text_anchor="middle",
+            fill_opacity=opacity,
+        )  # fmt: skip
+    rows = math.ceil(count / _LINES_IN_ROW)
+    return min(count, _LINES_IN_ROW) * _LINE_CELL + 2, top + rows * _CELL + 1
+
+
+def _draw_legend(root: Element, accesses: Accesses, top: float) -> tuple[float, float]:
+    """Name the colours; return the width and where it ends."""
+    threads = sorted({element.thread for element in accesses.elements if element.thread is not None})
+    entries = [(_hue(thread), f"thread {thread}") for thread in threads]
+    if any(element.thread is None for element in accesses.elements):
+        entries.append((_NOBODY, "nothing writes it"))
+    group, x = add(root, "g", class_="gn-legend"), 1.0
+    for hue, text in entries:
+        add(group, "rect", x=x, y=top, width=12, height=12, fill=hue, fill_opacity=_OPACITY, stroke=hue)
+        add(group, "text", text, x=x + 18, y=top + 11)
+        x += 18 + width_of(text) + _PART_GAP
+    if len({element.tile for element in accesses.elements}) > 1:
+        add(group, "rect", x=x, y=top, width=12, height=12, fill="none", stroke="currentColor", stroke_width=2)
+        add(group, "text", "tile", x=x + 18, y=top + 11)
+        x += 18 + width_of("tile")
+    return x, top + _TEXT
+
+
+def _hue(thread: int) -> str:
+    return HUES[thread % len(HUES)]
+
+
+def _joined(numbers: tuple[int, ...] | list[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+MOST_PORTS = 12
+_HUE = "#2f81f7"
+
+
+def port_drawing(analysis: MachineAnalysis, *, title: str = "Busy ports in an iteration of the loop") -> str:
+    """Return bars of the cycles that an iteration keeps each port busy; a dashed line is how many cycles it takes.
+
+    A bar near the line is of a port that bounds the loop. The 12 busiest ports are drawn.
+
+    Args:
+        analysis: what `machine_analysis` returned.
+        title: the name of the drawing for screen readers.
+
+    Returns:
+        SVG as text, which stands in an HTML page as it is.
+    """
+    root = drawing("ports", title, str(analysis))
+    each = analysis.cycles_per_element
+    element = "" if each is None else f", {each:.2f} an element"
+    heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
+    bars = [Bar(name, cycles, f"{cycles:.1f} cycles", _HUE, "port") for name, cycles in analysis.ports[:MOST_PORTS]]
+    mark = analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"
+    width, y = draw_bars(root, heading, bars, 0.0, marked=mark)
+    return finished(root, width + 2, y + 2)
+
+
+_BYTES = {"indices": "#d4a017", "data": "#2f81f7", "output": "#2da44e", "grad": "#2f81f7"}
+_BOUND, _MEASURED, _WORTH, _COST = "#808a94", "#e8803c", "#2da44e", "#e5534b"
+_BARS_GAP = 14.0
+
+
+def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, and the roofline bound") -> str:
+    """Return bars of the bytes of each stream, and of the measured time beside the times that bound it.
+
+    A dashed line through the times is the roofline bound: the longer of the time of a copy of as many bytes and the
+    time of reading as many lines at random places. Rows have the class of what they are: `gn-bytes`, `gn-bound`,
+    `gn-predicted`, `gn-measured`.
+
+    Args:
+        explanation: what `kernel.explain()` returned.
+        title: the name of the drawing for screen readers.
+
+    Returns:
+        SVG as text, which stands in an HTML page as it is.
+    """
+    root = drawing("streams", title, str(explanation))
+    traffic = explanation.bound.traffic
+    total = traffic.total_bytes
+    streams = [
+        Bar(name, count, f"{bytes_text(count)}, {_percent(count, total)}", _BYTES.get(name, _BOUND), "bytes")
+        for name, count in traffic.streams
+    ]
+    width, y = draw_bars(root, f"The fewest bytes: {bytes_text(total)}", streams, 0.0)
+    bound = explanation.bound
+    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
+    times = _times(explanation)
+    mark = bound.time_us, f"roofline bound: {_time(bound.time_us)}"
+    wide, y = draw_bars(root, heading, times, y + _BARS_GAP, marked=mark)
+    return finished(root, max(width, wide) + 2, y + 2)
+
+
+def worth_drawing(explanation: Explanation, *, title: str = "What each pass is worth") -> str:
+    """Return bars of how many times as fast the schedule is with each of its passes as without.
+
+    A dashed line is 1, no difference: the bar of a pass that pays is longer. A schedule that is not legal without a
+    pass has no bar for it, but the reason. Rows have the class `gn-worth`.
+
+    Args:
+        explanation: what `kernel.explain()` returned.
+        title: the name of the drawing for screen readers.
+
+    Returns:
+        SVG as text, which stands in an HTML page as it is.
+    """
+    bars = []
+    for ablation in explanation.ablations:
+        faster = ablation.times_as_fast
+        if faster is None or ablation.measured_us is None:
+            bars.append(Bar(ablation.left_out, None, f"not legal: {ablation.rejected or 'not timed'}", _BOUND, "worth"))
+            continue
+        text = f"{faster:.2f}×, {_time(ablation.measured_us)} without it"
+        bars.append(Bar(ablation.left_out, faster, text, _WORTH if faster >= 1 else _COST, "worth"))
+    heading = "How many times as fast with the pass as without" if bars else "The schedule has no passes to leave out"
+    root = drawing("worth", title, "\n".join([heading, *(f"{bar.name}: {bar.text}" for bar in bars)]))
+    mark = (1.0, "1: no difference") if any(bar.value is not None for bar in bars) else None
+    width, y = draw_bars(root, heading, bars, 0.0, marked=mark)
+    return finished(root, width + 2, y + 2)
+
+
+def bar_drawing(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
+    """Return bars of (name, value, text) under a title, as SVG."""
+    root = drawing("bars", title, "\n".join(f"{name}: {text}" for name, _, text in rows))
+    bars = [Bar(name, value, text, _HUE, "value") for name, value, text in rows]
+    width, y = draw_bars(root, title, bars, 0.0)
+    return finished(root, width + 2, y + 2)
+
+
+def _times(explanation: Explanation) -> list[Bar]:
+    """Return the bars of times."""
+    bound = explanation.bound
+    in_order = bound.ordered_us if IN_ORDER in bound.ways else None
+    rows = [
+        ("copy of as many bytes", bound.copy_us, _BOUND, "bound"),
+        ("lines at random places", bound.lines_us, _BOUND, "bound"),
+        ("lines in the order of the indices", in_order, _BOUND, "bound"),
+        ("predicted by the cost model", explanation.predicted_us, _BOUND, "predicted"),
+        (f"measured, median of {explanation.rounds}", explanation.measured_us, _MEASURED, "measured"),
+        ("measured, fastest round", explanation.fastest_us, _MEASURED, "measured"),
+    ]
+    return [Bar(name, time_us, _time(time_us), hue, kind) for name, time_us, hue, kind in rows if time_us is not None]
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes with a unit that makes it short."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
+    return f"{count:,.0f} bytes"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else "0%"

@@ -1,0 +1,178 @@
+"""The report: sections as one self-contained HTML page, under a bound of bytes. Imports jinja2 and pygments."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ..kernels.kernel import Kernel
+from ..kernels.machine.explain import BUSY
+from ..lowering.registry import Pipeline
+from ..lowering.schedule.schedule import Schedule
+from .drawings import bar_drawing, bytes_text
+from .levels import Highlight, compare_levels, highlighted, hot_loop_facts, level_views, origins, plain
+from .sections import ROUNDS, InTurn, Section, beside, machine_facts, section_of, sections_beside
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Of a page; and of a drawing that a page of several gathers goes without.
+MOST_BYTES, LARGE_DRAWING = 1_000_000, 20_000
+# The title of a page with gathers side by side.
+BESIDE = "gathernest report: side by side"
+
+
+def _plain_code(lines: Sequence[str], kind: str) -> list[str]:
+    return plain(lines) if kind in ("llvm", "assembly") else highlighted(lines, kind)
+
+
+def _plain(lines: Sequence[str], kind: str) -> list[str]:
+    return plain(lines)
+
+
+# From a large page to a small one: how text is coloured, whether large drawings of the gathers behind the first go, and
+# how many rows of a level are shown side by side.
+DETAIL: tuple[tuple[Highlight, bool, int | None], ...] = (
+    (highlighted, False, None), (_plain_code, False, None), (_plain_code, True, None), (_plain, True, None),
+    (_plain, True, 2000), (_plain, True, 400), (_plain, True, 100),
+)  # fmt: skip
+
+
+def page(
+    sections: Sequence[Section],
+    others: Sequence[tuple[str, str]] = (),
+    *,
+    title: str = "gathernest report",
+    compare: bool = False,
+    in_turn: InTurn | None = None,
+) -> str:
+    """Return the page of some gathers.
+
+    Args:
+        sections: the gathers in full; those that leave the page under `MOST_BYTES` are shown so, the others in short.
+        others: (name, text) of gathers that are only listed.
+        title: of the page.
+        compare: whether the first is shown side by side with each of the others, too.
+        in_turn: the times of all in turn, where they are known.
+
+    Returns:
+        HTML of at most `MOST_BYTES` bytes where the first section allows it: when it is larger, details go in the order
+        of `DETAIL`, then gathers.
+    """
+    shown, left, text = list(sections), list(others), ""
+    while True:
+        for highlight, is_small, most_rows in DETAIL if compare else DETAIL[:4]:
+            drawn = [shown[0], *map(_without_large_drawings, shown[1:])] if is_small else shown
+            text = render(
+                TEMPLATES / "report.html",
+                (TEMPLATES / "report.css",),
+                title=title,
+                machine=machine_facts(),
+                gathers=[_gather(number, section, highlight) for number, section in enumerate(drawn)],
+                others=left,
+                comparison=_comparison(shown, highlight, in_turn, most_rows) if compare else None,
+            )
+            if len(text.encode()) <= MOST_BYTES:
+                return text
+        if len(shown) == 1 + compare:
+            return text
+        last = shown.pop()
+        left.insert(0, (last.name, last.gather))
+
+
+def _without_large_drawings(section: Section) -> Section:
+    """Return a section whose large drawings are a sentence."""
+    said = "Too large to be drawn beside other gathers; --node shows this one alone."
+    figures = (
+        each if len(each.svg) <= LARGE_DRAWING else replace(each, caption=said, svg="") for each in section.figures
+    )
+    return replace(section, figures=tuple(figures))
+
+
+def render(template: Path, styles: Sequence[Path], **values: Any) -> str:
+    """Return a page from its template and the script beside it, which is the only one that the page allows.
+
+    Args:
+        template: extends `base.html`, which takes `title`, `style`, `script` and `script_digest`; takes the values.
+        styles: style sheets, the later over the earlier.
+        values: escaped where the template does not call them safe.
+    """
+    script = template.with_suffix(".js").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader((template.parent, TEMPLATES)), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template(template.name).render(
+        script=script,
+        style="\n".join(path.read_text(encoding="utf-8") for path in styles),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **values,
+    )
+
+
+def _comparison(
+    sections: Sequence[Section], highlight: Highlight, in_turn: InTurn | None, most_rows: int | None
+) -> dict[str, Any]:
+    """Return the rows of facts and the levels of the first gather beside each of the others, for the template."""
+    times = ["not timed"] * len(sections) if in_turn is None else [f"{time:,.1f} µs" for time in in_turn.times_us]
+    bounds = [f"{section.explanation.fraction:.2f}" if section.explanation else "" for section in sections]
+    hot_loops = [", ".join(f"{n} {kind}" for kind, n in hot_loop_facts(section.trace)) for section in sections]
+    rows = {
+        "schedule": ["\n".join(section.schedule) or "none" for section in sections],
+        "time": times,
+        "of the roofline bound, by itself": bounds,
+        "its hottest loop": hot_loops,
+        "assembly": [f"{len(section.trace.levels[-1].lines)} lines" for section in sections],
+    }
+    pairs = []
+    for number, section in enumerate(sections[1:], 1):
+        levels = compare_levels(sections[0].trace, section.trace, highlight, most_rows)
+        is_same = not any(level.rows for level in levels if level.title in ("source", "assembly"))
+        pairs.append({"number": number, "names": (sections[0].name, section.name), "levels": levels, "same": is_same})
+    names = [section.name for section in sections]
+    facts = [(name, texts) for name, texts in rows.items() if any(texts)]
+    return {"names": names, "facts": facts, "pairs": pairs, "in_turn": in_turn}
+
+
+def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, Any]:
+    """Return the values of one gather, for the template."""
+    traced, explanation = section.trace, section.explanation
+    mapped, of = traced.mapped
+    passes = [level for level in traced.levels if level.kind == "stage" and level.origin is not None]
+    times = [(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in passes]
+    return {
+        "prefix": "" if number == 0 else f"G{number}",
+        "number": number,
+        "section": section,
+        "levels": level_views(traced, highlight),
+        "origins": json.dumps(origins(traced), separators=(",", ":")),
+        "mapped": mapped,
+        "of": of,
+        "share": f"{100 * mapped / of:.0f} %" if of else "none",
+        "has_provenance": traced.has_provenance,
+        "same_code": traced.same_code,
+        "pass_times": bar_drawing("Time of each pass", times),
+        "streams": bar_drawing("The fewest bytes", [(name, n, bytes_text(n)) for name, n in section.streams]),
+        "bytes": bytes_text(sum(count for _, count in section.streams)),
+        "is_busy": explanation is not None and explanation.measured_us > BUSY * explanation.fastest_us,
+    }
+
+
+def _report_kernel(
+    kernel: Kernel,
+    given: Schedule | Pipeline | None,
+    *,
+    timing: bool = True,
+    rounds: int = ROUNDS,
+    against: Kernel | Schedule | str | None = None,
+    **others: str | None,
+) -> str:
+    """Return the page of a kernel, and of what stands beside it; `Kernel.report` has the arguments and the errors."""
+    if all(other is None for other in (against, *others.values())):
+        return page([section_of(kernel, timing=timing, rounds=rounds)])
+    other = beside(kernel.problem, given, schedule=against, **others)
+    sections, in_turn = sections_beside(kernel, given, [other], timing=timing, rounds=rounds)
+    return page(sections, title=BESIDE, compare=True, in_turn=in_turn)

@@ -1,0 +1,502 @@
+"""The sections of a report: the facts, levels, drawings and times of a gather, and of others beside it."""
+
+import dataclasses
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ir.errors import GathernestError, InvalidGatherError, show
+from ..ir.operator_spec import GatherWeighted
+from ..ir.problem import Problem
+from ..kernels.host.checkout import RevisionError, extract
+from ..kernels.host.cpu import cpu_model, package_version
+from ..kernels.host.knobs import knobs
+from ..kernels.host.machine import machine_model
+from ..kernels.host.timing import time_interleaved
+from ..kernels.kernel import Kernel
+from ..kernels.machine.explain import Explanation
+from ..kernels.machine.traffic import fewest_bytes
+from ..kernels.runtime.compile import module_of, passes_of, source_header
+from ..kernels.runtime.plan import Plan, make_plan
+from ..kernels.tuning.sample_arrays import sample_arrays
+from ..lowering.pipeline import stages_by_name
+from ..lowering.provenance.record import trace_lowering
+from ..lowering.provenance.trace import Trace
+from ..lowering.registry import SCHEDULED_NEST, Pipeline
+from ..lowering.schedule.schedule import Schedule
+from .accesses import small_instance, spread_indices
+from .drawings import access_drawing, nest_drawing, port_drawing, shortened, stream_drawing, worth_drawing
+from .levels import first_open
+from .machine_analysis import MachineAnalysisError, machine_analysis
+from .step import step_stage
+from .trace import Steps
+
+# Timings of each schedule; threads of the small gathers that are drawn and stepped through.
+ROUNDS, THREADS = 9, 4
+# Compiling a gather twice takes seconds; a machine under load takes a minute.
+LIMIT_S = 300
+# The longest name of a gather beside another, in letters.
+MOST_LETTERS = 60
+
+
+def trace(plan: Plan) -> Trace:
+    """Return every level of a plan, operator to assembly.
+
+    Raises:
+        GathernestError: as `stages_of`, and CompileError where the backend rejects the source.
+    """
+    passes, context, edits = passes_of(plan)
+    return trace_lowering(module_of(plan.problem), passes, context, header=source_header(plan), edits=edits)
+
+
+def element_steps(plan: Plan) -> Steps | None:
+    """Return the steps of the last element of a small gather with the plan's loops, of data 0, 1, 2 and so on.
+
+    None where nothing can be stepped through: the result is empty, or no such stage is there or is legal.
+    """
+    instance = small_instance(plan)
+    problem, spec = instance.problem, instance.problem.source
+    with suppress(GathernestError):
+        stages = stages_by_name(instance.stages())
+        name = SCHEDULED_NEST if SCHEDULED_NEST in stages else list(stages)[-1]
+        arrays = np.arange(spec.size).astype(spec.dtype).reshape(spec.shape), spread_indices(problem)
+        return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1, threads=THREADS)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing.
+
+    Attributes:
+        title, caption: as text.
+        svg: what a function that draws returned.
+        level: whose lines the `data-line` of its elements are; None for none.
+    """
+
+    title: str
+    caption: str
+    svg: str
+    level: int | None = None
+
+
+def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
+    """Return the drawings of a gather.
+
+    They are its nest as the schedule left it, the memory accesses of a small one, what llvm-mca says of the hot loop
+    where it is installed, and, where it was timed, its times and what each pass is worth.
+    """
+    drawn = [
+        Figure(
+            "The scheduled nest",
+            f"After {level.name.partition('{')[0]}. Click a box: it lights up in every level.",
+            nest_drawing(level.text, title="The scheduled nest"),
+            number,
+        )
+        for number, level in enumerate(trace.levels)
+        if level.kind == "stage" and number in first_open(trace.levels)
+    ]
+    if not isinstance(plan.problem.operator, GatherWeighted):  # whose small accesses have weights, and no drawing
+        who = "each slice that a small reduction" if plan.problem.reduces else "each element of a small gather"
+        verb = "sums is read from" if plan.problem.reduces else "reads"
+        said = f"Which line of data {who} with the same loops {verb}, by which thread."
+        drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
+    drawn += machine_figures(plan, trace)
+    if explanation is not None:
+        bound = explanation.bound
+        threads = f"{bound.threads} thread{'s' * (bound.threads != 1)}"
+        measured = f"Medians of {explanation.rounds} rounds on {cpu_model()}, {threads}, random indices."
+        drawn.append(Figure("Bytes and time", measured, stream_drawing(explanation)))
+        drawn.append(Figure("What each pass is worth", "Timed in turn without it.", worth_drawing(explanation)))
+    return tuple(drawn)
+
+
+def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
+    """Return llvm-mca's analysis of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
+    assembly = trace.levels[-1]
+    loops, title = assembly.hot_loops, "The hot loop on this core"
+    if not loops:
+        return []
+    try:
+        analysis = machine_analysis(assembly.lines, loops[0], element_bytes=plan.layout.width_bytes)
+    except MachineAnalysisError as error:
+        return [Figure(title, f"There is no analysis: {error}.", "")]
+    if analysis is None:
+        return []
+    waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
+    said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
+    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", port_drawing(analysis))]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """An array of a gather: its role, its type as the caller has it, and each dimension of its view with its size."""
+
+    role: str
+    spec: str
+    view: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One gather.
+
+    Attributes:
+        name: a word for the list of gathers: the operator, or the node of a model.
+        gather: the operator with its arrays and attributes.
+        problem: the shapes, dtypes and attributes.
+        width_bytes: the size of the elements that its kernel moves.
+        schedule: the passes of its schedule, or of the pipeline that was given, each with its options.
+        reasons: why this schedule.
+        pipeline: every pass, as `gathernest-opt -p` takes them.
+        trace: every level.
+        arrays: data, indices and result.
+        streams: (name, bytes) of the fewest bytes that it moves.
+        figures: its drawings.
+        steps: one element of a small gather with its loops, step by step; None where there is none.
+        explanation: its times; None where nothing was timed.
+        not_timed: why nothing was timed; empty where it was.
+        remarks: what else to know, such as sizes that were assumed.
+    """
+
+    name: str
+    gather: str
+    problem: Problem
+    width_bytes: int
+    schedule: tuple[str, ...]
+    reasons: tuple[str, ...]
+    pipeline: str
+    trace: Trace
+    arrays: tuple[ArrayFacts, ...]
+    streams: tuple[tuple[str, float], ...]
+    figures: tuple[Figure, ...]
+    steps: Steps | None
+    explanation: Explanation | None
+    not_timed: str
+    remarks: tuple[str, ...] = ()
+
+
+def section_of(
+    kernel: Kernel, *, name: str = "", timing: bool = True, rounds: int = ROUNDS, remarks: tuple[str, ...] = ()
+) -> Section:
+    """Return the section of a kernel; it is compiled anew, and timed where that is wanted and possible.
+
+    Raises:
+        GathernestError: it cannot be compiled.
+    """
+    plan = kernel.plan
+    traced = trace(plan)
+    explanation, not_timed = _explained(kernel, timing, rounds)
+    return Section(
+        name or plan.problem.name,
+        repr(kernel).strip("<>").removeprefix("gathernest kernel: "),
+        plan.problem,
+        plan.layout.width_bytes,
+        pass_lines(str(plan.schedule) if plan.given is None else plan.given.text),
+        plan.reasons,
+        plan.pipeline,
+        traced,
+        _arrays(plan),
+        (explanation.bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
+        figures(plan, traced, explanation),
+        element_steps(plan),
+        explanation,
+        not_timed,
+        remarks,
+    )
+
+
+def pass_lines(text: str) -> tuple[str, ...]:
+    """Return each pass of a schedule or a pipeline, with its options."""
+    return tuple(text.replace("},", "}\n").splitlines())
+
+
+def _explained(kernel: Kernel, timing: bool, rounds: int) -> tuple[Explanation | None, str]:
+    """Return the times of a kernel, or why there are none."""
+    if not timing:
+        return None, "Timing was not asked for."
+    try:
+        return kernel.explain(rounds=rounds), ""
+    except (GathernestError, MemoryError) as error:
+        return None, f"Nothing was timed: {error}."
+
+
+def _arrays(plan: Plan) -> tuple[ArrayFacts, ...]:
+    """Return the arrays of a plan in the order of its kernel's arguments."""
+    problem, canonical = plan.problem, plan.layout.canonical
+    slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
+    arrays = (
+        (table, problem.table, canonical.data),
+        ("indices", problem.indices, canonical.indices),
+        (slices, problem.slices, canonical.out),
+    )
+    return tuple(
+        ArrayFacts(role, str(spec), tuple(zip(map(str, view.dims), view.shape, strict=True)))
+        for role, spec, view in arrays
+    )
+
+
+def machine_facts() -> tuple[tuple[str, str], ...]:
+    """Return the CPU, the machine model that schedules were chosen by, and the versions, as (name, text)."""
+    model = machine_model()
+    chosen = "" if knobs.machine is None else ", by GATHERNEST_MACHINE"
+    versions = ", ".join(f"{name} {package_version(name)}" for name in ("gathernest", "numba", "llvmlite", "xdsl"))
+    return (
+        ("CPU", cpu_model()),
+        ("machine model", f"{model.name}, {model.threads} threads{chosen}"),
+        ("with", versions),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside a gather in a report: the same gather with other passes, by another revision, or a kernel.
+
+    Attributes:
+        name: its name on the page.
+        given: its schedule or pipeline; None where the sizes choose.
+        remarks: what else to know, a sentence each.
+        revision: the revision that compiles it; None for this one.
+        kernel: another kernel; None for one of the same gather.
+    """
+
+    name: str
+    given: Schedule | Pipeline | None = None
+    remarks: tuple[str, ...] = ()
+    revision: str | None = None
+    kernel: Kernel | None = None
+
+
+def beside(
+    problem: Problem,
+    given: Schedule | Pipeline | None,
+    *,
+    schedule: Kernel | Schedule | str | None = None,
+    pipeline: str | None = None,
+    machine: str | None = None,
+    revision: str | None = None,
+) -> Beside:
+    """Return the other side of a report of a gather; exactly one of the options is given.
+
+    Args:
+        problem, given: the gather, and its schedule or pipeline.
+        schedule: another schedule, or another kernel.
+        pipeline: another pipeline, as text.
+        machine: the schedule for that machine.
+        revision: the same schedule as that revision compiles it.
+
+    Raises:
+        InvalidGatherError: none or several are given, or a revision beside a gather with a pipeline.
+        ScheduleError: the schedule does not parse.
+        KnobError: there is no such machine.
+    """
+    chosen = [option for option in (schedule, pipeline, machine, revision) if option is not None]
+    if len(chosen) != 1:
+        raise InvalidGatherError(
+            "a report takes one schedule, pipeline, machine, revision or kernel beside a gather, got "
+            f"{len(chosen)}; leave out the others"
+        )
+    if isinstance(schedule, Kernel):
+        return Beside("B, the other kernel", kernel=schedule)
+    if schedule is not None and not isinstance(schedule, Schedule | str):
+        raise InvalidGatherError(f"a kernel, a schedule or its text stands beside a kernel, got {show(schedule)}")
+    if revision is not None:
+        if isinstance(given, Pipeline):
+            raise InvalidGatherError("another revision is given a schedule, and this gather has a pipeline; leave one")
+        return Beside(f"B, at {revision}", given, revision=revision)
+    if machine is not None:
+        with knobs.scope_of_options(machine=("against_machine", machine)):
+            passes = make_plan(problem, takes_tuned=False).schedule
+        remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, on which all times are."
+        return Beside(f"B, the schedule for {machine}", passes, (remark,))
+    passes = Pipeline(pipeline) if pipeline is not None else Schedule.parse(str(schedule))
+    return Beside(f"B, {_name_of(passes)}", passes)
+
+
+def _name_of(given: Schedule | Pipeline | None) -> str:
+    """Return a name for passes by which two schedules differ: where they come from, or themselves."""
+    if given is None:
+        return "chosen by the sizes"
+    if isinstance(given, Pipeline):
+        return "the given pipeline"
+    return shortened(str(given), MOST_LETTERS) or "without a schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The times of kernels in rounds that begin with each in turn; the first is A.
+
+    Attributes:
+        names: of the kernels.
+        times_us: the median time of a call of each.
+        ratios: how many times as fast each of the others is as A: the median of the ratios within each round.
+        rounds: how many there were.
+    """
+
+    names: tuple[str, ...]
+    times_us: tuple[float, ...]
+    ratios: tuple[float, ...]
+    rounds: int
+
+    def __str__(self) -> str:
+        rounds = f"{self.rounds} round{'s' * (self.rounds != 1)}"
+        pairs = zip(self.names[1:], self.ratios, strict=True)
+        each = ", ".join(f"{name.partition(',')[0]} is {ratio:.2f} times as fast as A" for name, ratio in pairs)
+        return f"They were timed in turn, {rounds}: {each}, the median of the ratios within each round."
+
+
+def sections_beside(
+    kernel: Kernel,
+    given: Schedule | Pipeline | None,
+    others: Sequence[Beside],
+    *,
+    timing: bool,
+    rounds: int,
+    say: Callable[[str], object] = lambda name: None,
+) -> tuple[list[Section], InTurn | None]:
+    """Return the sections of a kernel and of others beside it, and their times in turn.
+
+    Args:
+        kernel, given: the kernel, and its schedule or pipeline; None where the sizes chose.
+        others: what stands beside it.
+        timing, rounds: as for `section_of`.
+        say: is called with the name of each before its section is made.
+
+    Returns:
+        The sections, that of the kernel first. The times are None where they cannot be taken, or are not to be.
+
+    Raises:
+        GathernestError: one of them cannot be compiled.
+    """
+    say(name := f"A, {_name_of(given)}")
+    kernels, sections = [kernel], [section_of(kernel, name=name, timing=timing, rounds=rounds)]
+    for other in others:
+        say(other.name)
+        if other.revision is not None:
+            assert not isinstance(given, Pipeline)
+            sections.append(section_at(other.revision, sections[0], given, name=other.name))
+            continue
+        with knobs.scope(interpret=knobs.interpret or not timing):  # the section compiles it on its own
+            kernels.append(other.kernel or Kernel(kernel.problem, other.given))
+        sections.append(section_of(kernels[-1], name=other.name, timing=timing, rounds=rounds, remarks=other.remarks))
+    if any(section.explanation is None for section in sections):
+        return sections, None
+    try:
+        return sections, timed_in_turn(kernels, [section.name for section in sections], rounds)
+    except (GathernestError, MemoryError):  # the arrays of all are too many
+        return sections, None
+
+
+def timed_in_turn(kernels: Sequence[Kernel], names: Sequence[str], rounds: int) -> InTurn:
+    """Time a call of some kernels with made-up arrays, the same ones for those of one gather.
+
+    Raises:
+        SampleError: arrays of these sizes do not fit in memory.
+    """
+    given = sample_arrays(kernels[0].problem)
+    calls = {}
+    for number, kernel in enumerate(kernels):
+        data, indices = given if kernel.problem == kernels[0].problem else sample_arrays(kernel.problem)
+        out = np.empty(kernel.problem.result.shape, kernel.problem.result.dtype)
+        calls[str(number)] = functools.partial(kernel, data, indices, out)
+    timings = time_interleaved(calls, rounds=rounds, settle_s=0)
+    ratios = tuple(timings.ratio(name, beside="0") for name in calls if name != "0")
+    return InTurn(tuple(names), tuple(1e6 * timings.median_s(name) for name in calls), ratios, rounds)
+
+
+_PROGRAM = """
+import importlib, importlib.util, json, sys
+import gathernest as gn
+is_new = importlib.util.find_spec("gathernest.playground")  # the floor is younger than provenance
+home = "playground.sections" if is_new else "kernels.report.trace_plan"
+trace = importlib.import_module(f"gathernest.{home}").trace
+given = json.load(sys.stdin)
+plan = gn.compile(*given["arguments"], **given["options"]).plan
+facts = {"schedule": str(plan.schedule), "reasons": plan.reasons, "pipeline": plan.pipeline}
+json.dump(facts | {"trace": trace(plan).to_json()}, sys.stdout)
+"""
+
+
+def section_at(revision: str, section: Section, schedule: Schedule | None, *, name: str) -> Section:
+    """Return a section of the same gather as a revision compiles it; it is not timed, and has no drawings.
+
+    The revision runs from its sources in a process of its own.
+
+    Args:
+        revision: a commit, branch or tag of the checkout that this package runs from.
+        section: the gather as compiled here.
+        schedule: its schedule; chosen by the revision when None.
+        name: of the section.
+
+    Raises:
+        RevisionError: there is no checkout or no such revision, or the revision fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
+        extract(revision, Path(folder, "gathernest"))
+        said = _ask(Path(folder), revision, _call(section.problem, schedule))
+    try:
+        traced = Trace.from_json(said["trace"])
+    except (KeyError, TypeError) as error:
+        raise RevisionError(
+            f"revision {revision} describes its levels in another form ({error}); name a later one"
+        ) from None
+    return dataclasses.replace(
+        section,
+        name=name,
+        trace=traced,
+        figures=(),
+        steps=None,
+        explanation=None,
+        not_timed="Another revision is not timed here.",
+        remarks=(f"As revision {revision} compiles it, on this machine.",),
+        schedule=pass_lines(said["schedule"]),
+        reasons=tuple(said["reasons"]),
+        pipeline=said["pipeline"],
+    )
+
+
+def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of the program, run with the revision's package."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "GATHERNEST_CACHE_DIR": str(folder / "cache")}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            input=json.dumps(call),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+            env=environment,
+            cwd=folder,
+        )
+    except subprocess.TimeoutExpired:
+        raise RevisionError(f"revision {revision} took more than {LIMIT_S} s; give smaller sizes") from None
+    if ended.returncode:
+        reason = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
+        raise RevisionError(
+            f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
+        )
+    return json.loads(ended.stdout)
+
+
+def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
+    """Return the arguments of `gathernest.compile` for a problem, as JSON can hold them."""
+    options: dict[str, Any] = {**problem.operator.attributes(), "bounds": str(problem.bounds)}
+    if problem.gradient is not None:
+        options |= {"data_shape": problem.table.shape, "scale": problem.gradient.scale}
+    if schedule is not None:
+        options["schedule"] = str(schedule)
+    return {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}
+
+
+ONE_BESIDE = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather"

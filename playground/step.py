@@ -1,0 +1,589 @@
+"""`step`: one element of a gather's result through one stage, operation by operation, as a table."""
+
+import math
+import operator as operators
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerType, MemRefType, ModuleOp, VectorType
+from xdsl.ir import Operation, SSAValue
+
+from ..ir import reference
+from ..ir.array_spec import ArraySpec
+from ..ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ReductionOp
+from ..ir.dialects.types import dense_array, numpy_dtype
+from ..ir.dialects.upstream import PrefetchOp
+from ..ir.element_types import number_scale
+from ..ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError, did_you_mean
+from ..ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
+from ..ir.interpreters.interpreter import interpret
+from ..ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
+from ..ir.loop_name import LoopName
+from ..ir.modules.context import find_function, make_context
+from ..ir.modules.read_module import read_module, read_placed
+from ..ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, OperatorSpec
+from ..ir.problem import Problem
+from ..ir.semantics import Bounds
+from ..kernels.problems.named_problem import problem_of
+from ..kernels.runtime.array_checks import data_array, index_array
+from ..kernels.runtime.compile import module_of
+from ..kernels.runtime.launch import available_threads
+from ..kernels.runtime.plan import make_plan
+from ..lowering.pipeline import parse_passes, record_stages, stages_by_name
+from ..lowering.registry import SCHEDULED_NEST
+from ..lowering.schedule.schedule import Schedule
+from .stage import filled, rest_of
+from .trace import Access, Arrays, Shape, Step, Steps, Trip, decoded, elements_of, loop_names, thread_of_trips
+
+# An operation takes some 15 microseconds, and an element some ten operations.
+MOST_ELEMENTS = 300_000
+# Sources that are written out; of more, the first ones and the last are.
+MOST_SOURCES = 6
+_SILENT = (arith.ConstantOp, memref.GetGlobalOp, memref.CollapseShapeOp)
+
+
+def step(
+    operator: str,
+    data: ArrayLike | str | ArraySpec,
+    indices: ArrayLike | str | ArraySpec,
+    axis: Any = 0,
+    *,
+    batch_dims: int = 0,
+    bounds: Any = "error",
+    scale: float = 1.0,
+    data_shape: tuple[int, ...] | None = None,
+    element: int | Sequence[int] = 0,
+    stage: str | None = None,
+    schedule: Schedule | str | None = None,
+    pipeline: str | None = None,
+    module: str | Path | ModuleOp | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Steps:
+    """Step through one element of a gather's result: the operations of a stage that it depends on, with their values.
+
+    Args:
+        operator, axis, batch_dims, bounds, scale: as for `gathernest.compile`.
+        data, indices: arrays, or specs such as "5x4xf32" to fill at random; of a gradient, `data` is grad.
+        data_shape: of a gradient, the shape of data.
+        element: its position in the result, or its number in C order.
+        stage: `operator` or the name of a pass; when omitted, the scheduled nest, or `module` as it is.
+        schedule: a schedule; chosen by the sizes when this and `pipeline` are omitted.
+        pipeline: the whole pipeline instead, as text; of a `module`, passes to run first.
+        module: a stage to step through instead of one made here: MLIR text, a file of it, or a module.
+        seed: fills arrays of which only the spec is given.
+        threads: how many share parallel loops, 1 or more; as many as a large gather uses here when omitted.
+
+    Returns:
+        The steps in the order in which they ran, loops in order; iterable, with `to_json()` and `to_html()`.
+
+    Raises:
+        InvalidGatherError: the element is outside of the result, there is no such stage, the result is too large to
+            interpret, or the arrays and the attributes do not fit.
+        InputError: the module does not parse or is not valid; the message has the place.
+        ScheduleError: a pass rejects the gather.
+    """
+    source, index = _array(data, data_array), _array(indices, index_array)
+    if isinstance(operator, str) and operator.endswith("_grad") and data_shape is None:
+        raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
+    table = source if data_shape is None else ArraySpec(data_shape, source.dtype)
+    problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    if seed < 0:
+        raise InvalidGatherError(f"seed must be 0 or more, got {seed}")
+    rng = np.random.default_rng(seed)
+    source, index = filled(source, rng), filled(index, rng, problem)
+    if module is None:
+        chosen = None if schedule is None else Schedule.parse(schedule)
+        passes = make_plan(problem, chosen).pipeline if pipeline is None else pipeline
+        name, text = stage_of(module_of(problem), passes, stage or SCHEDULED_NEST, falls_back=stage is None)
+    else:
+        name = str(module) if isinstance(module, Path) else "<text>"
+        text = module.read_text(encoding="utf-8-sig") if isinstance(module, Path) else str(module)
+        name, text = stage_of_text(text, name, pipeline, stage)
+    return step_stage(text, name, problem, source, index, element, file=name, threads=threads)
+
+
+def stage_of(module: ModuleOp, pipeline: str, name: str | None, *, falls_back: bool = False) -> tuple[str, str]:
+    """Run a pipeline on a module, and return the name and the text of a stage.
+
+    Args:
+        name: of the stage; the last one when omitted.
+        falls_back: whether the last stage stands in for one that is not there.
+
+    Raises:
+        InvalidGatherError: there is no such stage.
+    """
+    stages = stages_by_name(record_stages(module, parse_passes(pipeline) if pipeline else []))
+    last = list(stages)[-1]
+    name = last if name is None or (falls_back and name not in stages) else name
+    if name not in stages:
+        raise InvalidGatherError(
+            f"there is no stage {name!r}; the stages are {', '.join(stages)}{did_you_mean(name, stages)}"
+        )
+    return name, stages[name].text
+
+
+def stage_of_text(text: str, file: str, pipeline: str | None, name: str | None) -> tuple[str, str]:
+    """Return the name and the text of a stage of a module that is given as text: as it is where nothing is to run.
+
+    Args:
+        pipeline: passes to run; where omitted and a stage is named, those that are left.
+        name: of the stage; the last one when omitted.
+
+    Raises:
+        InputError: the text does not parse or is not valid.
+        InvalidGatherError: there is no such stage.
+    """
+    module = read_module(text, file, make_context())
+    passes = ("" if name is None else rest_of(module)) if pipeline is None else pipeline
+    return stage_of(module, passes, name) if passes or name is not None else (file, text)
+
+
+def _array(given: Any, check: Any) -> Any:
+    if isinstance(given, ArraySpec):
+        return given
+    return ArraySpec.parse(given) if isinstance(given, str) else check(given)
+
+
+def step_stage(
+    text: str,
+    stage: str,
+    problem: Problem,
+    data: np.ndarray,
+    indices: np.ndarray,
+    element: int | Sequence[int] = 0,
+    *,
+    file: str = "<text>",
+    threads: int | None = None,
+) -> Steps:
+    """Step through one element of a problem's result in the text of a stage.
+
+    Args:
+        text: MLIR of any level.
+        stage: the name of the stage.
+        problem, data, indices: the gather with its arrays; of a gradient, `data` is grad.
+        element: its position in the result, or its number in C order.
+        file: what messages call the text.
+        threads: how many share parallel loops; as many as a large gather uses here when omitted.
+
+    Raises:
+        InputError: the text does not parse or is not valid.
+        InvalidGatherError: the element is outside of the result, or the stage is too large or of other arrays.
+    """
+    position = element_position(element, problem.result.shape)
+    read = problem.indices.size * math.prod(problem.table.shape[1:]) if problem.reduces else problem.slices.size
+    work = max(problem.result.size, read)
+    if work > MOST_ELEMENTS:
+        raise InvalidGatherError(
+            f"the gather has {work} elements, and a stage is interpreted one operation at a time: at most "
+            f"{MOST_ELEMENTS}; give smaller sizes"
+        )
+    threads = available_threads() if threads is None else threads
+    if threads < 1:
+        raise InvalidGatherError(f"threads must be a whole number from 1, got {threads}")
+    steps, error, value = _Run(text, file, problem, data, indices, position, threads).steps()
+    read = [one for step in steps for one in step.accesses if one.array in ("data", "grad") and not one.is_store]
+    read = [one for one in read if one.value is not None and one.position is not None]
+    sources = tuple(one.position for one in read if one.position is not None)
+    undefined = problem.bounds is Bounds.UNCHECKED and _breaks_promise(problem, indices)
+    expected: Any = None
+    must_fail = False
+    if not undefined:
+        try:
+            expected = reference.of_problem(problem, data, indices)[position]
+        except BoundsError:
+            must_fail = True
+    same = value is not None and expected is not None and np.asarray(value).tobytes() == np.asarray(expected).tobytes()
+    is_right = undefined or (isinstance(error, BoundsError) if must_fail else error is None and same)
+    stored = " is not stored" if value is None else f" = {value}"
+    outcome = f"element {list(position)}{stored if error is None else f': the call fails: {error}'}"
+    wanted = "rejects the call" if must_fail else f"gives {expected}"
+    wrong = "" if is_right else f"wrong: the operator's reference {wanted}"
+    wrong = "an index is outside, which bounds unchecked leaves undefined" if undefined else wrong
+    names = [str(one) for one in read] if problem.reduces else list(dict.fromkeys(map(str, read)))
+    gather = f"{problem.name} {problem.source} by {problem.indices} -> {problem.result}, {problem.options}"
+    return Steps(
+        gather,
+        stage,
+        text,
+        position,
+        value,
+        expected,
+        tuple(dict.fromkeys(sources)),
+        _remarks(steps, outcome, wrong, names),
+        None if error is None else str(error),
+        is_right,
+        steps,
+    )
+
+
+def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
+    """Return the position of an element that is given by its position or its number in C order.
+
+    Raises:
+        InvalidGatherError: it is outside of the result, or the result is empty.
+    """
+    size = math.prod(shape)
+    if not size:
+        raise InvalidGatherError(f"the result of shape {shape} is empty; give sizes from 1 on")
+    try:
+        if isinstance(element, Sequence) and not isinstance(element, str):
+            position = tuple(operators.index(part) for part in element)
+            is_inside = len(position) == len(shape) and all(
+                0 <= part < size for part, size in zip(position, shape, strict=True)
+            )
+        else:
+            number = operators.index(element)  # type: ignore[arg-type]
+            is_inside = 0 <= number < size
+            position = tuple(int(part) for part in np.unravel_index(number, shape)) if is_inside else ()
+    except TypeError:
+        is_inside, position = False, ()
+    if not is_inside:
+        given = ",".join(map(str, element)) if isinstance(element, Sequence) else element
+        last = ",".join(str(size - 1) for size in shape)
+        position_form = f"a position up to {last}, or " if shape else ""
+        raise InvalidGatherError(
+            f"element {given} is outside of the result of shape {shape}; give {position_form}a number from 0 to "
+            f"{size - 1}"
+        )
+    return position
+
+
+def _breaks_promise(problem: Problem, indices: np.ndarray) -> bool:
+    sizes = np.array(problem.axis_sizes, object)
+    parts = indices.reshape(-1, len(sizes)) if len(sizes) > 1 else indices.reshape(-1, 1)
+    return bool(((parts < 0) | (parts >= sizes)).any())
+
+
+def _remarks(steps: Sequence[Step], outcome: str, wrong: str, sources: Sequence[str]) -> tuple[str, ...]:
+    """Return the outcome, what is wrong about it, the sources, and the iterations of the last store, a line each."""
+    lines = [outcome, *([wrong] if wrong else [])]
+    if sources:
+        named = sources if len(sources) <= MOST_SOURCES else [*sources[: MOST_SOURCES - 1], "...", sources[-1]]
+        lines.append(f"read from {', '.join(named)}" + (f": {len(sources)} in this order" if len(sources) > 1 else ""))
+    last = next((one for one in reversed(steps) if any(access.is_store for access in one.accesses)), None)
+    if last is not None and last.trips:
+        lines.append(f"stored in {', '.join(map(str, last.trips))}")
+    return tuple(lines)
+
+
+class _Run:
+    """One interpretation of a stage, seen from one element of its result.
+
+    Raises:
+        InputError: the text does not parse or is not valid.
+        InvalidGatherError: the stage is of other arrays.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        problem: Problem,
+        data: np.ndarray,
+        indices: np.ndarray,
+        position: Shape,
+        threads: int,
+    ):
+        self.problem, self.data, self.position, self.text, self.threads = problem, data, position, text, threads
+        self.module, self.parser = read_placed(text, file, make_context())
+        self.function = find_function(self.module, "gather")
+        self.indices = index_argument(self.module, indices)
+        self.out = unwritten(problem.result.shape, problem.result.dtype)
+        first = "data" if problem.gradient is None else "grad"
+        arrays = {first: data} | ({} if self.indices is None else {"indices": self.indices}) | {"out": self.out}
+        self.arrays = Arrays(self.function, arrays)
+        self.elements: set[SSAValue] = set()
+        try:
+            bind_arguments(self.function, list(arrays.values()))
+        except InternalError as error:
+            raise InvalidGatherError(f"{error}; the stage is of other arrays: pass those it was made for") from None
+
+    def steps(self) -> tuple[tuple[Step, ...], GathernestError | None, Any]:
+        """Return the steps, why the run failed, and the element."""
+        operator = next((op for op in self.module.walk() if isinstance(op, OperatorOp)), None)
+        if operator is not None:
+            return self._of_operator(operator)
+        recording = record(self.module, self.data, self.indices, self.out, self.position)
+        steps = self._of_nest(recording)
+        has_value = recording.error is None and recording.is_written
+        return steps, recording.error, self.out[self.position] if has_value else None
+
+    def _of_operator(self, op: OperatorOp) -> tuple[tuple[Step, ...], GathernestError | None, Any]:
+        rule = _Rule(op, self.arrays, *self._line(op))
+        error: GathernestError | None = None
+        value = None
+        try:
+            interpret(self.module, self.data, self.indices, self.out)
+            value = self.out[self.position]
+        except GathernestError as raised:
+            error = raised
+        try:
+            rule.run(self.position)
+        except BoundsError as raised:
+            error = error or raised
+        return tuple(rule.steps), error, value
+
+    def _of_nest(self, recording: Recording) -> tuple[Step, ...]:
+        stored = [part.event.op for part in recording.parts if any(touch.is_store for touch in touches_of(part))]
+        self.elements = set().union(*(elements_of(op.operands[0]) for op in stored if self._is_copy(op)), set())
+        parts = [part for part in recording.parts if not isinstance(part.event.op, _SILENT)]
+        numbers = {(part.event.number, part.lane): number for number, part in enumerate(parts)}
+        return tuple(self._step(part, numbers, recording) for part in parts)
+
+    def _is_copy(self, op: Operation) -> bool:
+        """Return whether a store writes to the result, elements as they are."""
+        is_out = len(op.operands) > 1 and self.arrays.number_of(op.operands[1]) == len(self.arrays.names) - 1
+        return not self.problem.adds and is_out
+
+    def _step(self, part: Part, numbers: dict[tuple[int, int | None], int], recording: Recording) -> Step:
+        event, lane = part
+        own = self._trips_of(event) if event.is_iteration else ()
+        trips = (*self._trips(event.around), *own)
+        name = " ".join([event.op.name, *(trip.loop for trip in own)])
+        if isinstance(event.op, arith.CmpiOp):
+            name = f"{name} {arith.CMPI_COMPARISON_OPERATIONS[event.op.predicate.value.data]}"
+        accesses = self._accesses(part)
+        is_last = recording.is_inside and recording.error is not None and part is recording.parts[-1]
+        return Step(
+            name,
+            *self._line(event.op),
+            trips,
+            self._operands(part, own, is_access=bool(accesses)),
+            self._results(part),
+            accesses,
+            lane,
+            thread_of_trips(trips, self.threads),
+            tuple(sorted({numbers[key] for need in needs(part) if (key := (need.event.number, need.lane)) in numbers})),
+            str(recording.error) if is_last else None,
+        )
+
+    def _operands(self, part: Part, own: tuple[Trip, ...], *, is_access: bool) -> dict[str, Any]:
+        """Return the operands by name: bounds of an iteration, and of an access no arrays and constant subscripts."""
+        event, lane = part
+        if own:
+            names = ("lower", "upper", "step")
+            ends = [f" {trip.variable}" if len(own) > 1 else "" for trip in own]
+            return {f"{name}{end}": getattr(trip, name) for trip, end in zip(own, ends, strict=True) for name in names}
+        return {
+            self._name(value, lane): self._value(value, got, lane)
+            for value, got in zip(event.op.operands, event.operands, strict=True)
+            if not isinstance(value.type, MemRefType)
+            and not (is_access and isinstance(value.owner, arith.ConstantOp) and isinstance(value.type, IndexType))
+        }
+
+    def _results(self, part: Part) -> dict[str, Any]:
+        """Return the results by name; a branch has none when it begins, and an operation that failed has none."""
+        event, lane = part
+        results = event.op.regions[0].block.args if event.is_iteration and event.op.regions else event.op.results
+        return {
+            self._name(value, lane): self._value(value, got, lane)
+            for value, got in zip(results, event.results, strict=False)
+            if not isinstance(value.type, MemRefType)
+        }
+
+    def _accesses(self, part: Part) -> tuple[Access, ...]:
+        memory = next((each for each in part.event.op.operands if isinstance(each.type, MemRefType)), None)
+        if memory is None:
+            return ()
+        place = self.arrays.prefetched if isinstance(part.event.op, PrefetchOp) else self.arrays.access
+        return tuple(place(memory, touch, self._name(memory)) for touch in touches_of(part))
+
+    def _trips(self, iteration: Event | None) -> tuple[Trip, ...]:
+        return () if iteration is None else (*self._trips(iteration.around), *self._trips_of(iteration))
+
+    def _trips_of(self, event: Event) -> tuple[Trip, ...]:
+        """Return the loops whose iteration an event begins: a branch has none, an `scf.parallel` may have several."""
+        op = event.op
+        if isinstance(op, scf.IfOp):
+            return ()
+        count = len(op.regions[0].block.args) if isinstance(op, scf.ParallelOp) else 1
+        is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
+        trips = []
+        for number, name in enumerate(loop_names(op) or ("loop",) * count):
+            lower, upper, step = event.operands[number : 3 * count : count]
+            value, variable = event.results[number], self._name(op.regions[0].block.args[number])
+            ordinal, total = (value - lower) // step, -(-(upper - lower) // step)
+            is_tile = LoopName(name).is_outer_tile
+            trips.append(Trip(name, variable, value, ordinal, total, lower, upper, step, is_parallel, is_tile))
+        return tuple(trips)
+
+    def _name(self, value: SSAValue, lane: int | None = None) -> str:
+        """Return the name of a value in the text; of a vector with its lane."""
+        name = self.parser.names.get(value) or value.name_hint or "value"
+        name = f"%{name}" if name[0].isdigit() else name
+        return f"{name}[{lane}]" if lane is not None and isinstance(value.type, VectorType) else name
+
+    def _value(self, value: SSAValue, got: Any, lane: int | None = None) -> Any:
+        """Return a value as a person reads it: true and false, elements as their dtype has them, one lane of many."""
+        kind = value.type
+        if isinstance(kind, VectorType):
+            if lane is None:
+                return [self._scalar(value, kind.element_type, one) for one in got]
+            kind, got = kind.element_type, got[lane]
+        return self._scalar(value, kind, got)
+
+    def _scalar(self, value: SSAValue, kind: Any, got: Any) -> Any:
+        if isinstance(kind, IntegerType) and kind.width.data == 1:
+            return bool(got & 1)
+        if value in self.elements and numpy_dtype(kind).itemsize == self.data.itemsize:
+            return decoded(got, self.data.dtype)
+        return decoded(got, numpy_dtype(kind)) if isinstance(got, np.void) else got
+
+    def _line(self, op: Operation) -> tuple[str, int]:
+        """Return an operation's line in the text, without a brace that its body begins with, and the line's number."""
+        start = self.parser.places[op]
+        text = self.text[start:].partition("\n")[0].strip()
+        return text.removesuffix("{").rstrip(), self.text.count("\n", 0, start) + 1
+
+
+class _Rule:
+    """The rule of an operator for one element, in the order of `ir.reference`, as steps.
+
+    Attributes:
+        steps: the steps so far.
+    """
+
+    def __init__(self, op: OperatorOp, arrays: Arrays, text: str, line: int):
+        self.op, self.arrays, self.text, self.line = op, arrays, text, line
+        self.spec, self.bounds = op.normalized(), op.bounds.data
+        self.views, _ = bind_arguments(arrays.function, arrays.arrays)
+        self.index_number = arrays.names.index("indices") if "indices" in arrays.names else None
+        self.out_number = len(arrays.names) - 1
+        self.steps: list[Step] = []
+
+    @property
+    def indices(self) -> np.ndarray:
+        """The indices as the operation is handed them."""
+        if self.index_number is not None:
+            found = self.views[self.index_number]
+        else:
+            owner = self.op.indices.owner
+            assert isinstance(owner, arith.ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr)
+            found = dense_array(owner.value)
+        return found.view(f"u{found.dtype.itemsize}") if self.op.unsigned is not None else found
+
+    def run(self, position: Shape) -> None:
+        """Make the steps of the element at a position of the result.
+
+        Raises:
+            BoundsError: an index is not valid; the steps are those up to it.
+        """
+        place = self.arrays.view_place(self.out_number, position)
+        if isinstance(self.op, GradientOp):
+            value = self._sum(place, self.op)
+        elif isinstance(self.op, ReductionOp):
+            value = self._reduce(place)
+        else:
+            source = self._source(self.spec, self.views[0].shape, place)
+            value = np.zeros((), self.arrays.arrays[0].dtype)[()] if source is None else self._read(source)
+        self._add("store", {"element": value}, {}, self.arrays.whole(self.out_number, position, value, is_store=True))
+
+    def _sum(self, place: Shape, op: GradientOp) -> Any:
+        """Add each element of grad to where the gather read it, in the order of the indices, and scale the sums."""
+        dtype, shape = self.arrays.arrays[0].dtype, self.arrays.view_shape(self.out_number)
+        total = np.zeros((), dtype)[()]
+        numbers = np.arange(1, math.prod(shape) + 1).reshape(shape)
+        read = reference.run(self.spec, numbers, self.indices, self.bounds)
+        for found in np.argwhere(read == numbers[place]):
+            element = tuple(int(part) for part in found)
+            self._source(self.spec, shape, element)
+            total = self._combine("add", total, self._read(element), lambda a, b: np.asarray(a + b).astype(dtype)[()])
+        if op.factor != 1:
+            factor = np.array(number_scale(op.factor, dtype)).astype(dtype)[()]
+            total = self._combine("multiply", total, factor, lambda a, b: np.asarray(a * b).astype(dtype)[()], "scale")
+        return total
+
+    def _reduce(self, place: Shape) -> Any:
+        """Add the elements of a bag in its order, and divide the sum of a mean; or take the largest of them."""
+        assert isinstance(self.spec, GatherReduce)
+        dtype, bags = self.arrays.arrays[0].dtype, self.indices.ndim - 1
+        total, count = np.zeros((), dtype)[()], 0
+        for number in range(self.indices.shape[-1]):
+            source = self._source(Gather(), self.views[0].shape, (*place[:bags], number, *place[bags:]))
+            if source is None:
+                continue
+            value, count = self._read(source), count + 1
+            if not isinstance(self.spec, GatherMax):
+                total = self._combine("add", total, value, lambda a, b: np.add(a, b, dtype=dtype))
+            elif number == 0:
+                total = value
+            else:
+                total = self._combine("max", total, value, lambda a, b: b if b > a else a)
+        if self.spec.divides:
+            divisor = dtype.type(max(count, 1))
+            total = self._combine("divide", total, divisor, lambda a, b: np.divide(a, b, dtype=dtype), "count")
+        return total
+
+    def _combine(self, op: str, before: Any, value: Any, function: Any, name: str = "element") -> Any:
+        with np.errstate(all="ignore"):
+            total = function(before, value)
+        self._add(op, {"total": before, name: value}, {"total": total})
+        return total
+
+    def _source(self, spec: OperatorSpec, data_shape: Shape, place: Shape) -> Shape | None:
+        """Load and resolve each component of the index of an element, and return its source in the view of data.
+
+        Args:
+            spec: normalised.
+            data_shape: dimensions that are not indexed at its end are carried whole.
+            place: of the element in the result of the gather.
+
+        Returns:
+            The position; None for a zero, and for an index that is not valid.
+
+        Raises:
+            BoundsError: an index is not valid under the bounds mode.
+        """
+        indices, axes = self.indices, spec.axes(self.indices.shape)
+        assert isinstance(spec, Gather | GatherNd | GatherElements)
+        is_elements, is_nd = isinstance(spec, GatherElements), isinstance(spec, GatherNd)
+        shared = spec.axis if isinstance(spec, GatherElements) else spec.batch_dims
+        outers = 0 if is_elements else axes.start - shared
+        before, outer, rest = place[:shared], place[shared : shared + outers], place[shared + outers :]
+        length = indices.ndim - shared - is_nd  # of the index's own dimensions
+        own, after = rest[:length], rest[length:]
+        known: list[int] = []
+        for part, axis in enumerate(axes):
+            where = (*before, *own, part) if is_nd else (*before, *own)
+            position = self._resolve(where, int(indices[where]), data_shape[axis])
+            known += [] if position is None else [position]
+        source = (*before, *outer, *known, *(own[1:] if is_elements else ()), *after)
+        is_inside = len(known) == len(axes) and all(
+            0 <= part < size for part, size in zip(source, data_shape, strict=True)
+        )
+        return source if is_inside else None
+
+    def _resolve(self, place: Shape, index: int, size: int) -> int | None:
+        """Load a component of an index, and return its position on its axis; None for a zero."""
+        access = None
+        if self.index_number is not None:
+            access = self.arrays.whole(self.index_number, self.arrays.caller_position(self.index_number, place), index)
+        self._add("load", {}, {"index": index}, access)
+        given = {"index": index, "size": size, "bounds": str(self.bounds)}
+        try:
+            position = reference.resolve(index, size, self.bounds)
+        except BoundsError as error:
+            self._add("resolve", given, {}, error=str(error))
+            raise
+        self._add("resolve", given, {"position": position})
+        return position
+
+    def _read(self, place: Shape) -> Any:
+        """Load an element of data, or of grad, by its place in the view."""
+        position = self.arrays.caller_position(0, place)
+        value = self.arrays.arrays[0][position]
+        self._add("load", {}, {"element": value}, self.arrays.whole(0, position, value))
+        return value
+
+    def _add(
+        self, op: str, operands: dict[str, Any], results: dict[str, Any], access: Access | None = None, error: str = ""
+    ) -> None:
+        accesses = () if access is None else (access,)
+        needed = (len(self.steps) - 1,) if self.steps else ()
+        step = Step(op, self.text, self.line, (), operands, results, accesses, needs=needed, error=error or None)
+        self.steps.append(step)

@@ -1,0 +1,109 @@
+import dataclasses
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from gathernest.playground.play.live_stages import begin, stages
+from gathernest.playground.play.settings import FIRST, Settings
+from gathernest.playground.play.worker import Worker, machine_code
+
+SMALL = Settings(data="50x8xf32", indices="30xi64", bounds="wrap", steps='tile("indices", 8)\n')
+
+
+@pytest.fixture(scope="module")
+def worker():
+    worker = Worker()
+    yield worker
+    worker.stop()
+
+
+def edited(old, new):
+    """Return the settings with the last stage edited."""
+    text = stages(begin(SMALL).script.plan)[-1].text
+    assert old in text
+    return dataclasses.replace(SMALL, stage="15-cse", text=text.replace(old, new, 1))
+
+
+def found_by(parts):
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def test_the_kernel_is_compiled_timed_and_compared(worker):
+    found = found_by(worker.ask(SMALL))
+    assembly = found["assembly"]
+    assert "gather:" in assembly and any(line.startswith("ret") for line in assembly)
+    assert found["hot_loops"][0]["name"] == "inner"
+    assert all("%" in assembly[loop["lines"][1]] for loop in found["hot_loops"])
+    assert found["time_us"] > 0 and found["rounds"] == 9 and found["threads"] == 1
+    assert found["is_compared"] and found["difference"] is None
+
+
+@pytest.mark.thorough
+def test_a_crash_is_told_and_the_next_request_is_answered(worker):
+    far = edited("arith.index_cast %wrapped : i64 to index", "arith.constant 1000000000000000 : index")
+    assert "the process that ran the kernel ended by signal" in found_by(worker.ask(far))["error"]
+    assert "time_us" in found_by(worker.ask(SMALL))
+
+
+def test_nothing_is_asked_when_the_answer_is_not_wanted_any_more(worker):
+    assert list(worker.ask(SMALL, is_stale=lambda: True)) == []
+
+
+class Deaf(Worker):
+    """A worker whose process begins an explanation and never ends it."""
+
+    SCRIPT = """import json, sys, threading
+for line in sys.stdin:
+    if json.loads(line)["explain"]:
+        print('{"explanation": "begun"}', flush=True)
+        threading.Event().wait()
+    print('{"assembly": []}', '{"done": true}', sep="\\n", flush=True)"""
+
+    def _started(self):
+        if self._process is None:
+            command = [sys.executable, "-c", self.SCRIPT]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen(command, **pipes, text=True)
+        return self._process
+
+
+def test_an_explanation_that_is_stale_gives_way():
+    deaf, stale, begun, parts = Deaf(), threading.Event(), threading.Event(), []
+
+    def explain():
+        for part in deaf.ask(SMALL, explain=True, is_stale=stale.is_set):
+            parts.append(part)
+            begun.set()
+
+    explaining = threading.Thread(target=explain)
+    explaining.start()
+    begun.wait()
+    stale.set()
+    assert list(deaf.ask(SMALL)) == [{"assembly": []}]
+    explaining.join()
+    assert "ended by signal 9" in parts[1]["error"]
+    deaf.stop()
+
+
+def test_an_edit_that_changes_the_result_is_told():
+    found = found_by(machine_code(edited("arith.addi %remainder, %shift", "arith.andi %remainder, %shift")))
+    assert "of the result it must give" in found["difference"]
+
+
+def test_an_edit_that_does_not_parse_is_told():
+    assert "arith.addu is not registered" in found_by(machine_code(edited("arith.addi", "arith.addu")))["error"]
+
+
+@pytest.mark.draw(1)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dataclasses.replace(SMALL, indices="0xi64"), "nothing of it runs at these sizes"),
+        (dataclasses.replace(FIRST, steps="tile()"), "Line 1 of the steps: tile(): tile: missing a required argument"),
+        (dataclasses.replace(SMALL, axis=7), "The gather: axis 7 is out of range"),
+    ],
+)
+def test_settings_without_a_kernel_say_why(settings, message):
+    assert found_by(machine_code(settings))["error"].startswith(message)
