@@ -417,7 +417,7 @@ def timed_in_turn(kernels: Sequence[Kernel], names: Sequence[str], rounds: int) 
 _PROGRAM = """
 import importlib, importlib.util, json, sys
 import gathernest as gn
-is_new = importlib.util.find_spec("gathernest.playground")  # the floor is younger than provenance
+is_new = importlib.util.find_spec("gathernest.playground")  # older revisions have it elsewhere
 home = "playground.sections" if is_new else "kernels.report.trace_plan"
 trace = importlib.import_module(f"gathernest.{home}").trace
 given = json.load(sys.stdin)
