@@ -128,7 +128,7 @@ def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
             1,
             "has no gather 'secnd'; it has <first>, second, third; did you mean 'second'?",
         ),
-        (("MODEL", "--against", ""), 2, "--pipeline and --against are for one gather, and this is a model"),
+        (("MODEL", "--against", ""), 2, "--pipeline, --against and --with are for one gather, and this is a model"),
     ],
 )
 def test_wrong_words_beside_a_model_are_one_line(gathernest, model, words, status, message):
