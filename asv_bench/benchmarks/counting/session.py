@@ -145,7 +145,8 @@ def resident(call: Any) -> float:
 
 
 def _resident_kib(name: str) -> int:
-    return int(re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)[1])
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def traced(call: Any) -> float:
