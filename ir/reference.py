@@ -14,7 +14,6 @@ from .positions import resolve as resolve_all
 from .problem import Problem
 from .semantics import Bounds, Shape, resolve_index
 
-
 # Subscripts of an array of StringDType end the process, in NumPy 2.0 and 2.1.
 SUBSCRIPTED_STRINGS_CRASH = np.lib.NumpyVersion(np.__version__) < "2.2.0"
 
