@@ -292,6 +292,7 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         tried = [schedule.prefetches("slices", "tile")]
     else:
         tried = prefetches_of(space.nest, space.machine, schedule)
+        tried += [(each,) for each in tried[-1] if len(tried[-1]) > 1]
     yield from (schedule.with_prefetches(each) for each in tried if each != schedule.prefetches())
     around = [name for name in loops_under(space, schedule) if name.role in ("outer", "batch")]
     if around and not space.is_gradient and space.row_bytes <= LINE_BYTES:

@@ -11,7 +11,6 @@ is the limit these take no predicted time, and gain up to a third. Elsewhere the
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
@@ -22,9 +21,6 @@ from .shape import Loop, NestShape, trips
 from .steps import WHOLE_ROW, GatherLanes, HoistIndices, SpecializeInner, StreamStores, VectorizeInner
 from .thresholds import TILE_SIZES
 from .tiling import checked_rows, tile_checks, tile_innermost
-
-if TYPE_CHECKING:
-    from .predict import Model
 
 
 def choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
@@ -37,6 +33,7 @@ class _Choosing:
     nest: NestShape
     machine: MachineModel
     reasons: list[str] = field(default_factory=list)
+    times_us: dict[tuple[int, bool], tuple[Schedule, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nest = self.nest
@@ -57,13 +54,14 @@ class _Choosing:
         if tiles or lanes is not None:  # a first call of less does not wait for the cost model
             from .predict import Model
 
-            model = Model(nest, self.machine)
-            found = self._least(model, _tell_stores, [self._with_prefetches(each)[-1] for each in self._stores(found)])
-            prefetches = self._with_prefetches(found)
+            self.predict = Model(nest, self.machine).predict
+            stores = [self._with_prefetches(each) for each in self._stores(found)]
+            found = self._least(_tell_stores, [prefetches[-1] for prefetches in stores])
+            prefetches = next(each for each in stores if each[-1] is found)
             if self.machine.exceeds_last_level_cache(nest.whole_bytes):
-                prefetches.sort(key=lambda each: -len(each.prefetches()))
-            found = self._least(model, _tell_prefetches, prefetches, gain=fixed.LEAST_PREDICTED_GAIN)
-            found = self._loads(model, found)
+                prefetches.reverse()
+            found = self._least(_tell_prefetches, prefetches, gain=fixed.LEAST_PREDICTED_GAIN)
+            found = self._loads(found)
         if found.row_bytes is not None:
             what = f"{self.innermost[1]} elements" if self._has_few_elements() else f"rows of {found.row_bytes} B"
             how = "end with an overlapping vector" if self._overlaps(found.lanes) else "are copied without a loop"
@@ -75,11 +73,18 @@ class _Choosing:
 
     # what the prediction chooses
 
-    def _least(
-        self, model: "Model", tell: Callable[[Schedule], str], candidates: Sequence[Schedule], *, gain: float = 1.0
-    ) -> Schedule:
+    def _time_us(self, schedule: Schedule, *, ascending: bool = False) -> float:
+        """Return the predicted time of a schedule in microseconds, which is remembered."""
+        key = id(schedule), ascending
+        if key not in self.times_us:
+            self.times_us[key] = schedule, self.predict(schedule, ascending=ascending).time_us
+        return self.times_us[key][1]
+
+    def _least(self, tell: Callable[[Schedule], str], candidates: Sequence[Schedule], *, gain: float = 1.0) -> Schedule:
         """Return the first candidate, or the one of the least predicted time if that is `gain` times less."""
-        timed = [(round(model.predict(each).time_us, 3), each) for each in candidates]
+        if len(candidates) == 1:
+            return candidates[0]
+        timed = [(round(self._time_us(each), 3), each) for each in candidates]
         least = min(timed, key=itemgetter(0))
         least_us, found = timed[0] if timed[0][0] <= gain * least[0] else least
         if others := [each for each in timed if each[1] is not found]:
@@ -110,7 +115,7 @@ class _Choosing:
         is_swept = [any(prefetch.lines == WHOLE_ROW for prefetch in each.prefetches()) for each in found]
         return [each.put(narrow) if swept and each.lanes else each for each, swept in zip(found, is_swept, strict=True)]
 
-    def _loads(self, model: "Model", loaded: Schedule) -> Schedule:
+    def _loads(self, loaded: Schedule) -> Schedule:
         """Return the schedule with the lanes loaded as the least regret asks for.
 
         The regret of a way is how many times as long as the other it takes, for random or for ascending indices,
@@ -125,7 +130,7 @@ class _Choosing:
         if not loaded.has(HoistIndices):
             gathered = gathered.with_prefetches(beside_gathers(nest, self.machine, loaded.prefetches()))
         at_random, ascending = (
-            round(model.predict(gathered, ascending=order).time_us / model.predict(loaded, ascending=order).time_us, 3)
+            round(self._time_us(gathered, ascending=order) / self._time_us(loaded, ascending=order), 3)
             for order in (False, True)
         )
         if max(1 / at_random, 1 / ascending, 1.0) <= max(at_random, ascending, 1.0):

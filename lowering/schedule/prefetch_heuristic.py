@@ -18,7 +18,7 @@ NEAR, FAR = 3, 2
 
 
 def prefetches_of(nest: NestShape, machine: MachineModel, schedule: Schedule) -> list[tuple[Prefetch, ...]]:
-    """Return the prefetches that a gather with these loops and vectors may have, from none to the most."""
+    """Return the prefetches that a gather with these loops and vectors may have: none, and those for its sizes."""
     counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
     if not counted:
         return [()]
@@ -36,12 +36,11 @@ def prefetches_of(nest: NestShape, machine: MachineModel, schedule: Schedule) ->
             return [()]  # a loop that is soon over has its rows under way anyway
         near, far = near_and_far_rows(nest, machine, inside[name], size)
         is_short = nest.row_bytes <= LINE_BYTES  # the first cache waits for fewer lines than such rows have
-        one = (far,) if is_short or near.ahead == far.ahead else (near,)
-        kinds = [(), one]
+        chosen: tuple[Prefetch, ...] = (far,) if is_short or near.ahead == far.ahead else (near,)
         is_dear = is_short and nest.tuple_size > 1  # a second prefetch reads tuples once more
         if is_far and near.ahead != far.ahead and not is_dear:
-            kinds = list(dict.fromkeys([*kinds, (far,), (far, near)]))
-        return kinds if schedule.row_bytes is not None else [along_the_copy(nest, each) for each in kinds]
+            chosen = far, near
+        return [(), chosen if schedule.row_bytes is not None else along_the_copy(nest, chosen)]
     if lanes is None:
         return [()]
     return [(), _next_rows(nest, machine, inside, lanes) or elements_ahead(nest, machine, inside[name], size, lanes)]
