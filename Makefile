@@ -47,11 +47,12 @@ check: $(DEV_STAMP) lint docs static site  ## everything CI checks beside the te
 	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
 	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
 
-lint: $(DEV_STAMP)  ## style, types, and the workflows of CI
+lint: $(DEV_STAMP)  ## style, types, the workflows of CI, and the budget of lines
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.ci/lines
 
 docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs WRITE=--write` writes them)
 	$(BIN)/python docs/generator/generate.py $(WRITE)

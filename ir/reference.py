@@ -14,6 +14,9 @@ from .positions import resolve as resolve_all
 from .problem import Problem
 from .semantics import Bounds, Shape, resolve_index
 
+# Subscripts of an array of StringDType end the process, in NumPy 2.0 and 2.1.
+SUBSCRIPTED_STRINGS_CRASH = np.lib.NumpyVersion(np.__version__) < "2.2.0"
+
 
 def zero_of(dtype: np.dtype) -> Any:
     """Return the element that `bounds="zero"` gives for an index outside: zero bytes; an empty string for objects."""
@@ -87,7 +90,7 @@ def run(
         np.take(read, positions[0], operator.axis, written, "clip")
     else:
         subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
-        is_taken = data.flags.c_contiguous or data.dtype.kind == "T"  # subscripts of strings end a process in NumPy 2.0
+        is_taken = data.flags.c_contiguous or (data.dtype.kind == "T" and SUBSCRIPTED_STRINGS_CRASH)
         if out.size and data.size and is_taken:
             rows = np.ravel_multi_index(np.broadcast_arrays(*subscripts), data.shape[: len(subscripts)], "clip")
             np.take(read.reshape(-1, *data.shape[len(subscripts) :]), rows, 0, written, "clip")

@@ -16,7 +16,7 @@ PASSES = (
 )
 ALLOCATING = (
     *("gather", "gather int32 indices", "gather strided table", "gather last axis", "gather out", "gather_nd"),
-    *("gather_elements", "gather_grad"),
+    *("gather_elements", "gather_grad", "gather large"),
 )
 CALLS = ("gather", "gather out", "gather list", "kernel", "kernel out")
 
@@ -99,7 +99,10 @@ class Session(Counted):
 
 
 class Memory(Counted):
-    """The peak of traced memory of a call over the bytes of its result: 1 where nothing is copied beside it."""
+    """The peak of traced memory of a call over the bytes of its result: 1 where nothing is copied beside it.
+
+    Of the large result it is the peak of resident memory, because its memory is mapped.
+    """
 
     params = ALLOCATING
     param_names = ["call"]

@@ -86,7 +86,7 @@ REPEATS = 8
 Report = Callable[[int, int, str], None]
 
 
-def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
+def calibrate(report: Report = lambda done, most, text: None) -> Calibration:
     """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
 
     It takes 12 to 20 seconds, and up to 512 MB of memory. Each field follows from medians, or from the fastest passes
@@ -224,8 +224,8 @@ class Workplace:
     Args:
         size_bytes: of memory, a power of two, every word of which is `probes.FILL`.
         threads: how many threads share work.
-        warmed_bytes: a table of so many bytes is read as a whole before a timing, so that the last cache has what it
-            can hold of it.
+        warmed_bytes: a table up to this size is read as a whole before a timing, so that the last cache holds as much
+            of it as it can.
     """
 
     def __init__(self, size_bytes: int, threads: int, warmed_bytes: int):
@@ -241,7 +241,7 @@ class Workplace:
         current_subteam()
 
     def timers(self, caches: tuple[int, int, int], size: int) -> dict[str, Timer]:
-        """Return all timers but those of latencies.
+        """Return all timers except the latencies.
 
         Args:
             caches: the bytes of L1, L2 and the last cache.
@@ -406,7 +406,7 @@ class Workplace:
     def _windows(
         self, places: np.ndarray, count: int, most: int, out: int | None = None, written_bytes: int = 0
     ) -> list[Window]:
-        """Return what the probes of a table read and write in turn, window by window of the places.
+        """Return the windows that the probes of a table read and write in turn.
 
         `out` is the address that they write to, at `written_bytes` for each place before the window.
         """
@@ -419,7 +419,7 @@ class Workplace:
     ) -> dict[str, Timer]:
         """Return timers of loops that take windows in turn from one iterator.
 
-        A probe that began anew would find in the last cache what the probe before it has read.
+        A probe that began anew would find the lines in the last cache that the probe before it has read.
         """
         turns = itertools.cycle(windows)
         return {name: self._timer(name, windows, runs, warm, turns, size=size) for name in names}

@@ -23,7 +23,7 @@ from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
 from .roofline import COPY, IN_ORDER, LINES, Bound, MeasuredBound, model_bound, reference_loops
 
-# A median of so many times the fastest round comes from a busy machine.
+# The machine is busy if the median is more than this many times the fastest round.
 BUSY = 1.5
 WHOLE = "the whole schedule"
 
@@ -201,7 +201,7 @@ class ExplainError(GathernestError, ValueError):
 
 
 def predicted_terms(plan: Plan) -> Terms | None:
-    """Return what the cost model expects of a plan on this machine; None of a given pipeline."""
+    """Return the predicted time of a plan on this machine by terms; None of a given pipeline."""
     if plan.given is not None:
         return None
     is_gradient = plan.problem.gradient is not None

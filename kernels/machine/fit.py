@@ -114,10 +114,10 @@ def cache_ends(latency_ns: Mapping[int, float], reported: Sequence[int]) -> tupl
     plateaus = [latency_ns[max((size for size in sizes if size <= at), default=sizes[0])] for at in inside]
     plateaus.append(latency_ns[sizes[-1]])
     ends: list[int] = []
-    for (here, beyond), told in zip(itertools.pairwise(plateaus), reported, strict=True):
+    for (here, beyond), size_bytes in zip(itertools.pairwise(plateaus), reported, strict=True):
         end = _crossing([(size, latency_ns[size]) for size in sizes], math.sqrt(here * beyond))
-        least, most = (part * told for part in NEAR_REPORTED)
-        ends.append(told if least <= end <= most else _rounded_size(min(end, told)))
+        least, most = (part * size_bytes for part in NEAR_REPORTED)
+        ends.append(size_bytes if least <= end <= most else _rounded_size(min(end, size_bytes)))
     return ends[0], ends[1], ends[2]
 
 

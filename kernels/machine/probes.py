@@ -152,7 +152,7 @@ _FISSIONED_READS = f"""
     piece_bytes = lines * {LINE_BYTES}
     total = 0
     for begin in range(first, last, {FISSIONED}):
-        end = min(begin + {FISSIONED}, last)
+        end = minsi(begin + {FISSIONED}, last)
         for number in range(begin, end):
             later = load_i32(indices, 4 * (number + far)) * piece_bytes
             for line in range(lines):
@@ -262,7 +262,7 @@ def _source(names: tuple[str, ...]) -> str:
     )
     calls = "\n".join(
         f"        {'elif' if at else 'if'} loop == {at}:\n"
-        f"            found += loop_{at}(data, indices, out, start, stop, size, lines, far, near)"
+        f"            found += call(loop_{at}, (data, indices, out, start, stop, size, lines, far, near))"
         for at in range(len(names))
     )
     copies = [at for at, name in enumerate(names) if name in (STREAMED, CACHED, FILLED)] or [-1]
@@ -271,8 +271,8 @@ def _source(names: tuple[str, ...]) -> str:
     vectors += [f"prefetch_{locality}" for locality in range(4)]
     return f"""from numba import int64, njit
 
-from gathernest.lowering.native.parallel_for import share
-from gathernest.lowering.numba.intrinsics import clamp, load_i32, load_i64, store_i64, uge, wrap, zext
+from gathernest.lowering.native.parallel_for import call, share
+from gathernest.lowering.numba.intrinsics import clamp, load_i32, load_i64, minsi, store_i64, uge, wrap, zext
 from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_inside_v8xi32, join_v8xi32
 
 
@@ -282,8 +282,8 @@ from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, ga
 def part(number, loop, {_PARAMETERS}, shares, repeats):
     grain = {BLOCK_BYTES} if {" or ".join(f"loop == {at}" for at in copies)} else 1
     length = -(-(last - first) // (shares * grain)) * grain
-    start = min(first + number * length, last)
-    stop = min(start + length, last)
+    start = minsi(first + number * length, last)
+    stop = minsi(start + length, last)
     found = 0
     for _ in range(repeats):
 {calls}

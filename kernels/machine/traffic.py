@@ -32,7 +32,7 @@ from ..host.cpu import own_cache_bytes
 from ..runtime.array_checks import address
 from ..runtime.plan import Plan, make_plan
 
-# A window of at most so many bytes stays in the caches while all of its indices read it.
+# A window of at most this size stays in the caches while all of its indices read it.
 WHOLE_WINDOW_BYTES = 256 * 1024
 
 # Do not count more lines: to sort them takes seconds.
@@ -218,7 +218,7 @@ def _mean_lines(piece_bytes: int, steps: list[int], offset_bytes: int = 0) -> fl
 def _streams(
     canonical: CanonicalGather, width_bytes: int, index_bytes: int, lines: float, is_gradient: bool
 ) -> tuple[tuple[str, float], ...]:
-    """Return (name, bytes) of every stream of a gather that reads so many distinct lines of data, or of a gradient.
+    """Return (name, bytes) of every stream of a gather that reads `lines` distinct lines of data, or of a gradient.
 
     A gradient reverses the direction: `out` is read, and `data` is written whole.
     """

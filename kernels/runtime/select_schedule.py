@@ -3,7 +3,7 @@
 import functools
 
 from ...ir.errors import ScheduleError
-from ...lowering.schedule.gather_heuristic import choose_schedule
+from ...lowering.schedule.gather_heuristic import choose_gather
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.shape import NestShape
@@ -41,20 +41,11 @@ def chosen_schedule(nest: NestShape, *, is_gradient: bool, is_reduction: bool = 
 @functools.lru_cache(maxsize=1024)
 def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
     """Return the same for a machine; it is remembered, since choosing takes some hundred microseconds."""
-    if is_reduction:
-        from ...lowering.schedule.choose import choose_reduction
+    if is_reduction or is_gradient:
+        from ...lowering.schedule.gradient_heuristic import choose_gradient, choose_reduction
 
-        return choose_reduction(nest, machine)
-    if is_gradient:
-        from ...lowering.schedule.choose import choose_gradient_schedule
-
-        return choose_gradient_schedule(nest, machine)
-    proposed = choose_schedule(nest, machine)
-    if proposed.schedule.lanes is None and not proposed.schedule.tiles:
-        return proposed  # so little that nothing pays: a first call does not wait for the cost model
-    from ...lowering.schedule.choose import choose_candidate
-
-    chosen = choose_candidate(nest, machine, proposed)
+        return choose_reduction(nest, machine) if is_reduction else choose_gradient(nest, machine)
+    chosen = choose_gather(nest, machine)
     return Choice(share_kernel(nest, machine, chosen.schedule), chosen.reasons)
 
 

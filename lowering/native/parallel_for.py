@@ -33,13 +33,7 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
     _compiled_tile(tile, taken)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        compiled = _compiled_tile(tile, taken)
-        if not ConfigStack().top().no_compile:  # a function that Numba loads itself
-            context.add_linking_libs([compiled.library])
-        elif compiled.fndesc.llvm_func_name not in builder.module.globals:
-            library = llvm.parse_assembly(compiled.library.get_llvm_str())
-            library.get_function(compiled.fndesc.llvm_func_name).linkage = "weak_odr"
-            context.active_code_library.add_llvm_module(library)
+        compiled = _linked_tile(context, builder, tile, taken)
         team_address, count, _, packed = values
         holder = builder.ptrtoint(cgutils.alloca_once_value(builder, packed), I64)
         function = _tile_function(context, builder, compiled, packed.type)
@@ -60,6 +54,36 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
 
 # `share(team, tiles, tile, arguments)`, of a function that is a part of the caller afterwards.
 share: Any = intrinsic(_share)
+
+
+def _call(typing: Any, function: Any, arguments: Any) -> Any:
+    """Return `function(*arguments)`, an int64; both are as the tile and the arguments of `share`."""
+    taken = tuple(arguments)
+    _compiled_tile(function, taken)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        compiled = _linked_tile(context, builder, function, taken)
+        numbers = cgutils.unpack_tuple(builder, values[1])
+        _, result = context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, numbers)
+        return result
+
+    return types.int64(function, arguments), generate
+
+
+# `call(function, arguments)`, of a function that is a part of the caller afterwards.
+call: Any = intrinsic(_call)
+
+
+def _linked_tile(context: Any, builder: Any, tile: Any, taken: tuple[Any, ...]) -> Any:
+    """Return Numba's compilation of a tile, linked to the module of its caller."""
+    compiled = _compiled_tile(tile, taken)
+    if not ConfigStack().top().no_compile:  # a function that Numba loads itself
+        context.add_linking_libs([compiled.library])
+    elif compiled.fndesc.llvm_func_name not in builder.module.globals:
+        library = llvm.parse_assembly(compiled.library.get_llvm_str())
+        library.get_function(compiled.fndesc.llvm_func_name).linkage = "weak_odr"
+        context.active_code_library.add_llvm_module(library)
+    return compiled
 
 
 def _compiled_tile(tile: Any, taken: tuple[Any, ...]) -> Any:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.modules.plugins import load_passes
-from .gather_heuristic import choose_schedule
+from .gather_heuristic import choose_gather
 from .gradient_heuristic import choose_reduction_schedule, gradient_ways
 from .machine_model import GATHERED_BYTES, LINE_BYTES, VECTORS_BYTES, MachineModel
-from .prefetch_heuristic import FAR, prefetches_ahead
+from .prefetch_heuristic import FAR, prefetches_of
 from .schedule import Names, Schedule, Tiles
 from .shape import Loop, NestShape
 from .shared_kernels import without_checks
@@ -172,7 +172,7 @@ def proposals(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule == space.default and space.is_gradient and not space.nest.sums_bags:
         yield from (way.schedule for way in gradient_ways(space.nest, space.machine))
     elif schedule == space.default:
-        choose = choose_reduction_schedule if space.nest.sums_bags else choose_schedule
+        choose = choose_reduction_schedule if space.nest.sums_bags else choose_gather
         yield choose(space.nest, space.machine).schedule
 
 
@@ -287,14 +287,16 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Of a gather or bags: prefetches of rows or elements near and far ahead, or none."""
-    for tried in () if space.is_gradient else prefetches_ahead(space.nest, space.machine, schedule):
-        yield schedule.with_prefetches(tried)
+    """Prefetches of rows or elements near and far ahead, or none; of a gradient the latter alone."""
+    if space.is_gradient:
+        tried = [schedule.prefetches("slices", "tile")]
+    else:
+        tried = prefetches_of(space.nest, space.machine, schedule)
+        tried += [(each,) for each in tried[-1] if len(tried[-1]) > 1]
+    yield from (schedule.with_prefetches(each) for each in tried if each != schedule.prefetches())
     around = [name for name in loops_under(space, schedule) if name.role in ("outer", "batch")]
     if around and not space.is_gradient and space.row_bytes <= LINE_BYTES:
         yield schedule.put(Prefetch("rows", around[-1], 1))
-    if schedule.prefetches("rows"):
-        yield with_prefetches(schedule, "slices", "tile")
 
 
 def fissioned_prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:

@@ -1,24 +1,30 @@
-"""Choosing the schedule of a gather from the sizes of its nest and the machine, with reasons. Plain Python.
+"""Choosing the schedule of a gather: the least predicted time among a few candidates, with reasons. Plain Python.
 
 There are two kinds of innermost loops. Where the index does not depend on its induction variable, it copies a *row*.
 Where it does, each element has its own index, and several of them are loaded into the *lanes* of a vector.
+
+The sizes of the nest and the machine give loops, tiles and vectors. The prediction chooses among kinds of stores, then
+prefetches, then kinds of loads. Where the last cache does not hold all arrays, ties go to more prefetches: where memory
+is the limit these take no predicted time, and gain up to a third. Elsewhere they must gain clearly.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel, tile_size
-from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
-from .schedule import Choice, Schedule, Tiles
+from .prefetch_heuristic import beside_gathers, is_spread_out, next_slices, prefetches_of
+from .schedule import Choice, Schedule, Tiles, time_text
 from .shape import Loop, NestShape, trips
-from .steps import GatherLanes, HoistIndices, Prefetch, SpecializeInner, StreamStores, VectorizeInner
+from .steps import WHOLE_ROW, GatherLanes, HoistIndices, SpecializeInner, StreamStores, VectorizeInner
 from .thresholds import TILE_SIZES
 from .tiling import checked_rows, tile_checks, tile_innermost
 
 
-def choose_schedule(nest: NestShape, machine: MachineModel) -> Choice:
-    """Pick a schedule; tile sizes are few, so that kernels are."""
+def choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return the candidate of the least predicted time; tile sizes are few, so that kernels are."""
     return _Choosing(nest, machine).choice()
 
 
@@ -27,11 +33,13 @@ class _Choosing:
     nest: NestShape
     machine: MachineModel
     reasons: list[str] = field(default_factory=list)
+    times_us: dict[tuple[int, bool], tuple[Schedule, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nest = self.nest
         self.loops, self.row, self.innermost = nest.loops, nest.row, nest.innermost
         self.is_row, self.run_bytes = nest.is_row, nest.run_bytes
+        self.has_packed_rows = nest.is_row and nest.has_packed_rows and nest.is_packed
         self.around = [loop for loop in self.loops if loop not in self.row]
 
     def choice(self) -> Choice:
@@ -39,43 +47,108 @@ class _Choosing:
         if nest.out_bytes < fixed.MIN_VECTOR_WORK_BYTES:
             return Choice(Schedule(), (f"{nest.out_bytes} B are copied without a schedule: no pass pays",))
         lanes = self._lanes()
-        tiles, order, parallel, hoist = self._loops(lanes)
+        tiles, order, parallel, hoist = self._loops()
         check_tiles, check_parallel = tile_checks(nest.checked, self.machine) if parallel else ((), ())
-        specialize = self._specialize(lanes)
-        inside = {name: name.inner_tile if name in dict(tiles) else name for name, _ in self.loops}
-        repeats = self._repeating() is not None
-        prefetches, why = choose_prefetches(nest, self.machine, inside, lanes, repeats=repeats)
-        self.reasons += [why] if prefetches else []
-        if specialize is None and lanes is not None:
-            prefetches, lanes = self._swept(prefetches, lanes)
-        gather = lanes is not None and self._gathers(hoist, prefetches)
-        prefetches = beside_gathers(nest, self.machine, prefetches) if gather and hoist is None else prefetches
         loops = Schedule().with_loops(tiles=(*tiles, *check_tiles), order=order, parallel=(*parallel, *check_parallel))
-        schedule = loops.put(
-            None if specialize is None else SpecializeInner(specialize),
-            None if hoist is None else HoistIndices(hoist),
-            None if lanes is None else VectorizeInner(lanes),
-            GatherLanes() if gather else None,
-            *prefetches,
-            StreamStores() if lanes is not None and self._streams(lanes) else None,
-        )
-        return Choice(schedule, tuple(self.reasons))
+        found = self._with_vectors(loops.put(None if hoist is None else HoistIndices(hoist)), lanes)
+        if tiles or lanes is not None:  # a first call of less does not wait for the cost model
+            from .predict import Model
+
+            self.predict = Model(nest, self.machine).predict
+            stores = [self._with_prefetches(each) for each in self._stores(found)]
+            found = self._least(_tell_stores, [prefetches[-1] for prefetches in stores])
+            prefetches = next(each for each in stores if each[-1] is found)
+            if self.machine.exceeds_last_level_cache(nest.whole_bytes):
+                prefetches.reverse()
+            found = self._least(_tell_prefetches, prefetches, gain=fixed.LEAST_PREDICTED_GAIN)
+            found = self._loads(found)
+        if found.row_bytes is not None:
+            what = f"{self.innermost[1]} elements" if self._has_few_elements() else f"rows of {found.row_bytes} B"
+            how = "end with an overlapping vector" if self._overlaps(found.lanes) else "are copied without a loop"
+            self._because(f"{what} {how}: their size is part of the code")
+        return Choice(found, tuple(self.reasons))
 
     def _because(self, reason: str) -> None:
         self.reasons.append(reason)
 
+    # what the prediction chooses
+
+    def _time_us(self, schedule: Schedule, *, ascending: bool = False) -> float:
+        """Return the predicted time of a schedule in microseconds, which is remembered."""
+        key = id(schedule), ascending
+        if key not in self.times_us:
+            self.times_us[key] = schedule, self.predict(schedule, ascending=ascending).time_us
+        return self.times_us[key][1]
+
+    def _least(self, tell: Callable[[Schedule], str], candidates: Sequence[Schedule], *, gain: float = 1.0) -> Schedule:
+        """Return the first candidate, or the one of the least predicted time if that is `gain` times less."""
+        if len(candidates) == 1:
+            return candidates[0]
+        timed = [(round(self._time_us(each), 3), each) for each in candidates]
+        least = min(timed, key=itemgetter(0))
+        least_us, found = timed[0] if timed[0][0] <= gain * least[0] else least
+        if others := [each for each in timed if each[1] is not found]:
+            next_us, other = min(others, key=itemgetter(0))
+            self._because(f"{tell(found)}: {time_text(least_us)} predicted, {time_text(next_us)} with {tell(other)}")
+        return found
+
+    def _stores(self, cached: Schedule) -> list[Schedule]:
+        """Return a schedule with non-temporal stores, where these may pay, and the one with cached stores."""
+        nest = self.nest
+        lanes = self._row_lanes(self._streamed_bytes()) if self.has_packed_rows else cached.lanes
+        if lanes is None or 2 * nest.out_bytes <= self.machine.l3_room_bytes:
+            return [cached]
+        name, is_odd = self.innermost[0], self.innermost[1] % lanes != 0
+        is_known = self._has_few_elements() and not self._repeats()  # a run of whole vectors has no elements to peel
+        least = fixed.MIN_STREAMED_ROW_BYTES if is_odd and self._overlaps(lanes) else fixed.MIN_PEELED_BYTES
+        if not is_odd and (name.role != "indices" or (is_known and lanes * nest.width_bytes >= STREAM_BYTES)):
+            least = STREAM_BYTES
+        if self.run_bytes < least:
+            self._because(f"cached stores of runs of {self.run_bytes} B: non-temporal ones pay from {least} B on")
+            return [cached]
+        return [self._with_vectors(cached, lanes).put(StreamStores()), cached]
+
+    def _with_prefetches(self, schedule: Schedule) -> list[Schedule]:
+        """Return a schedule with each choice of prefetches; those of long rows are made along with a narrower copy."""
+        found = [schedule.with_prefetches(each) for each in prefetches_of(self.nest, self.machine, schedule)]
+        narrow = VectorizeInner(min(schedule.lanes or 1, self.machine.vector_bytes // self.nest.width_bytes))
+        is_swept = [any(prefetch.lines == WHOLE_ROW for prefetch in each.prefetches()) for each in found]
+        return [each.put(narrow) if swept and each.lanes else each for each, swept in zip(found, is_swept, strict=True)]
+
+    def _loads(self, loaded: Schedule) -> Schedule:
+        """Return the schedule with the lanes loaded as the least regret asks for.
+
+        The regret of a way is how many times as long as the other it takes, for random or for ascending indices,
+        whichever is more: nothing is known of the indices but their number.
+        """
+        nest = self.nest
+        has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
+        is_loaded = loaded.lanes is not None and not self.is_row and loaded.row_bytes is None
+        if not (is_loaded and has_one_axis and nest.width_bytes in GATHERED_BYTES):
+            return loaded
+        gathered = loaded.put(GatherLanes())
+        if not loaded.has(HoistIndices):
+            gathered = gathered.with_prefetches(beside_gathers(nest, self.machine, loaded.prefetches()))
+        at_random, ascending = (
+            round(self._time_us(gathered, ascending=order) / self._time_us(loaded, ascending=order), 3)
+            for order in (False, True)
+        )
+        if max(1 / at_random, 1 / ascending, 1.0) <= max(at_random, ascending, 1.0):
+            return loaded
+        orders = f"{at_random:.2f} times as long for random indices, {ascending:.2f} times for ascending ones"
+        self._because(f"lanes are loaded by gather instructions: predicted to take {orders}")
+        return gathered
+
     # the innermost loop
 
-    def _specialize(self, lanes: int | None) -> int | None:
-        if lanes is not None and self._has_few_elements():
-            self._because(f"{self.innermost[1]} elements are copied without a loop: their number is part of the code")
-            return self.run_bytes
-        overlaps = lanes is not None and self._overlaps(lanes)
-        if not self.nest.has_plain_rows or (self.run_bytes > self.machine.unrolled_row_bytes and not overlaps):
-            return None
-        how = "end with an overlapping vector" if overlaps else "are copied without a loop"
-        self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
-        return self.run_bytes
+    def _with_vectors(self, schedule: Schedule, lanes: int | None) -> Schedule:
+        """Return a schedule with vectors, and with the size of a row as a part of the code where that pays."""
+        is_known = self._has_few_elements() if lanes is not None else False
+        is_short = self.nest.has_plain_rows and self.run_bytes <= self.machine.unrolled_row_bytes
+        return schedule.without(SpecializeInner, VectorizeInner).put(
+            SpecializeInner(self.run_bytes) if is_known or is_short or self._overlaps(lanes) else None,
+            None if lanes is None else VectorizeInner(lanes),
+        )
 
     def _has_few_elements(self) -> bool:
         """Return whether few elements with an index each lie side by side, and others behind them.
@@ -92,14 +165,14 @@ class _Choosing:
         """Return whether a loop repeats indices."""
         return any(loop not in self.nest.looked_up for loop, _ in self.loops)
 
-    def _overlaps(self, lanes: int) -> bool:
+    def _overlaps(self, lanes: int | None) -> bool:
         """Return whether rows end with an overlapping vector."""
-        nest = self.nest
-        is_odd = self.innermost[1] % lanes != 0
-        return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= fixed.LONG_ROW_BYTES
+        is_odd = lanes is not None and self.innermost[1] % lanes != 0
+        is_short = self.run_bytes <= fixed.LONG_ROW_BYTES
+        return is_odd and is_short and self.nest.has_plain_rows and self.nest.has_packed_rows
 
     def _lanes(self) -> int | None:
-        nest, width = self.nest, self.nest.width_bytes
+        nest = self.nest
         if not nest.is_packed:
             self._because("out is strided: elements are stored one by one")
             return None
@@ -107,16 +180,16 @@ class _Choosing:
             wanted = self._most_lanes()
             return wanted if 2 <= wanted <= self.innermost[1] else None
         if self.is_row:
-            wanted = (self._streamed_bytes() if self._exceeds_caches() else self.machine.vector_bytes) // width
-            while wanted > 1 and wanted * width > self.run_bytes:
-                wanted //= 2
-        elif (wanted := self._lanes_fit()) < 2:
-            return None
-        if wanted < 2:
-            return None
-        what = "a row is copied" if self.is_row else "elements with an index each are stored"
-        self._because(f"{what} {wanted * width} B at a time")
-        return wanted
+            return self._row_lanes(self.machine.vector_bytes)
+        wanted = self._lanes_fit()
+        return wanted if wanted >= 2 else None
+
+    def _row_lanes(self, vector_bytes: int) -> int | None:
+        """Return the most lanes of vectors of so many bytes that a row fills; None where that is one."""
+        wanted = vector_bytes // self.nest.width_bytes
+        while wanted > 1 and wanted * self.nest.width_bytes > self.run_bytes:
+            wanted //= 2
+        return wanted if wanted >= 2 else None
 
     def _most_lanes(self) -> int:
         """Return the most lanes for elements that are loaded one by one."""
@@ -136,39 +209,7 @@ class _Choosing:
             return 1
         if self.innermost[0].role != "inner" or is_spread_out(self.nest, self.machine):
             return wanted
-        if next_slices(self.nest, self.machine) is None:
-            return 1
-        return min(self._streamed_bytes() // self.nest.width_bytes, wanted) if self._exceeds_caches() else wanted
-
-    def _swept(self, prefetches: tuple[Prefetch, ...], lanes: int) -> tuple[tuple[Prefetch, ...], int]:
-        """Return prefetches and lanes of rows that are prefetched along with the copy, where they are long."""
-        swept = along_the_copy(self.nest, prefetches)
-        if swept == prefetches:
-            return prefetches, lanes
-        fewer = min(lanes, self.machine.vector_bytes // self.nest.width_bytes)
-        self._because(f"long rows are prefetched while others are copied, {fewer * self.nest.width_bytes} B a step")
-        return swept, fewer
-
-    def _gathers(self, hoist: str | None, prefetches: tuple[Prefetch, ...]) -> bool:
-        """Return whether gather instructions load the lanes of elements with an index each."""
-        nest, machine = self.nest, self.machine
-        has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
-        if self.is_row or not has_one_axis or nest.width_bytes not in GATHERED_BYTES or self._has_few_elements():
-            return False
-        if prefetches:
-            is_ahead = self.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in prefetches]
-            is_long = 2 * nest.span_bytes >= machine.l1_bytes  # a slice in use, and the next one
-            is_far = machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * nest.whole_bytes)
-            misses = not is_ahead and (is_long or is_far)
-        else:
-            is_prefetched = nest.span_bytes > machine.l2_bytes and machine.alone_line_ns[0] > machine.line_ns[2]
-            misses = machine.l2_room_bytes < nest.span_bytes and not is_prefetched
-        most = fixed.MOST_GATHER_RATIO if misses and hoist is None else 1.0
-        if machine.lane_gather_ns > most * machine.lane_load_ns:
-            return False
-        why = "more of their lines are under way at once" if misses else "they take less time than a load for each lane"
-        self._because(f"lanes are loaded by gather instructions: {why}")
-        return True
+        return 1 if next_slices(self.nest, self.machine) is None else wanted
 
     def _streamed_bytes(self) -> int:
         """Return the size of the vectors of a streamed row: they fill it, or the last one overlaps."""
@@ -180,7 +221,7 @@ class _Choosing:
 
     # the loops around it
 
-    def _loops(self, lanes: int | None) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str | None]:
+    def _loops(self) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str | None]:
         """Return tiles, order, parallel loops, and the loop before which indices are resolved."""
         nest, machine = self.nest, self.machine
         if nest.out_bytes < machine.min_shared_bytes:
@@ -226,37 +267,12 @@ class _Choosing:
         self._because(f"{' and '.join(parallel)} parallel")
         return tiles, order, parallel, name.inner_tile
 
-    # the caches
 
-    def _exceeds_caches(self) -> bool:
-        """Return whether out exceeds the last cache, together with the reads, or with all of data where it is large."""
-        is_large = self.nest.out_bytes >= self.machine.l3_bytes // fixed.LARGE_SHARE
-        return self.machine.exceeds_last_level_cache(self.nest.whole_bytes if is_large else self.nest.moved_bytes)
-
-    def _streams(self, lanes: int) -> bool:
-        if not self._exceeds_caches():
-            return False
-        is_known = self._has_few_elements() and not self._repeats()
-        least = least_streamed_bytes(self.nest, lanes, overlaps=self._overlaps(lanes), is_known=is_known)
-        if self.run_bytes < least:
-            self._because(f"cached stores of runs of {self.run_bytes} B: non-temporal ones pay from {least} B on")
-            return False
-        mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self.nest.all_index_bytes)]
-        self._because(
-            f"{mb[0]} MB of out, {mb[1]} MB of data and {mb[2]} MB of indices exceed the last cache of "
-            f"{self.machine.l3_bytes >> 20} MB: non-temporal stores"
-        )
-        return True
+def _tell_prefetches(schedule: Schedule) -> str:
+    distances = " and ".join(str(prefetch.ahead) for prefetch in schedule.prefetches())
+    return f"prefetches {distances} steps ahead" if distances else "no prefetch"
 
 
-def least_streamed_bytes(nest: NestShape, lanes: int, *, overlaps: bool, is_known: bool) -> int:
-    """Return the shortest contiguous runs for which non-temporal stores of so many lanes pay.
-
-    `overlaps` says whether a run ends with a vector over the one before, and `is_known` whether its size is part of the
-    code: then a run of whole vectors has no elements to peel.
-    """
-    name, size = nest.innermost
-    if size % lanes == 0:
-        is_peeled = name.role == "indices" and (not is_known or lanes * nest.width_bytes < STREAM_BYTES)
-        return fixed.MIN_PEELED_BYTES if is_peeled else STREAM_BYTES
-    return fixed.MIN_STREAMED_ROW_BYTES if overlaps else fixed.MIN_PEELED_BYTES
+def _tell_stores(schedule: Schedule) -> str:
+    how, lanes = "non-temporal" if schedule.has(StreamStores) else "cached", schedule.lanes or 1
+    return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"

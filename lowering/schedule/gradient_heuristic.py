@@ -1,12 +1,16 @@
-"""Choosing the schedule of a gradient, or of a reduction, from the sizes of its nest. Plain Python; imports no xDSL."""
+"""Choosing the schedule of a gradient, or of a reduction, with reasons. Plain Python; imports no xDSL.
+
+The sizes of the nest give the ways to share the work, and the prediction chooses among them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel
+from .predict import Model
 from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
-from .schedule import Choice, Schedule, Tiles
+from .schedule import Choice, Schedule, Tiles, time_text
 from .shape import Loop, NestShape, trips
 from .steps import (
     CompactIndices,
@@ -23,7 +27,10 @@ from .steps import (
 )
 from .thresholds import (
     GROUPED_PIECE_BYTES,
+    LEAST_GAIN_OF_FISSIONED_STORES,
+    LEAST_GAIN_OF_STORES,
     LEAST_INTERLEAVED_TIMES,
+    LEAST_PREDICTED_GAIN,
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
@@ -38,6 +45,36 @@ from .thresholds import (
     TILE_SIZES,
 )
 from .tiling import tile_checks, tile_innermost
+
+
+def choose_gradient(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return the way of the least predicted time, with its reasons, and whether prefetches and such stores pay."""
+    ways = gradient_ways(nest, machine)
+    if ways == [Choice(Schedule(), ways[0].reasons)]:
+        return ways[0]
+    model = Model(nest, machine, is_gradient=True)
+    timed = [(model.predict(way.schedule).time_us, place) for place, way in enumerate(ways)]
+    most_us = LEAST_PREDICTED_GAIN * min(timed)[0]
+    least_us, place = next(each for each in timed if each[0] <= most_us)  # the plainest of those that are as fast
+    found, reasons = ways[place].schedule, ways[place].reasons
+    others = sorted(each for each in timed if each[1] != place)
+    if others:
+        next_us, second = others[0]
+        reasons = (*reasons, f"{least_us:.3g} µs predicted, {next_us:.3g} where {ways[second].reasons[0]}")
+    for other, why in _gradient_bodies(nest, found):
+        time_us = model.predict(other).time_us
+        if time_us * LEAST_GAIN_OF_STORES <= least_us:
+            reasons = (*reasons, f"{why}: {time_us:.3g} µs predicted, {least_us:.3g} otherwise")
+            found, least_us = other, time_us
+    return Choice(found, reasons)
+
+
+def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
+    """Yield a schedule with other stores, or without prefetches, and what it has then."""
+    if not (schedule.has(GroupIndices) or schedule.has(FuseIntoOwners)) and clears_in_vectors(nest):
+        yield schedule.put(StreamStores()), "zeros are written with non-temporal stores"
+    if schedule.prefetches("rows"):
+        yield schedule.with_prefetches(schedule.prefetches("slices", "tile")), "rows are not prefetched"
 
 
 def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
@@ -280,6 +317,23 @@ def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
         more_tiles, more_parallel = tile_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
     return Schedule().with_loops(tiles=tiles, parallel=parallel)
+
+
+def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return the proposal of the rules, with non-temporal stores of whole rows where these are predicted to gain."""
+    proposed = choose_reduction_schedule(nest, machine)
+    cached = proposed.schedule
+    name, size = nest.innermost
+    if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
+        return proposed
+    model, streamed = Model(nest, machine), cached.put(StreamStores())
+    cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
+    is_separate = any(each.separate for each in cached.prefetches())
+    least = LEAST_GAIN_OF_FISSIONED_STORES if is_separate else LEAST_GAIN_OF_STORES
+    if streamed_us * least >= cached_us:
+        return proposed
+    told = f"{time_text(streamed_us)} predicted, {time_text(cached_us)} with cached ones"
+    return Choice(streamed, (*proposed.reasons, f"sums are written with non-temporal stores: {told}"))
 
 
 def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:

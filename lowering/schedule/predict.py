@@ -354,11 +354,12 @@ class Model:
         stored = parts_of(fits, last.passing)
         # Threads share windows, and read all of one.
         table = parts_of(fits if self._windows > 1 else min(machine.l2_bytes / own_bytes, 1.0), last.table)
-        first = again = line_times(machine, table, own_bytes, beside, is_row=nest.is_row)
+        kind = {"is_row": nest.is_row, "tuple_size": nest.tuple_size}
+        first = again = line_times(machine, table, own_bytes, beside, **kind)
         if self._windows > 1:
             soon = math.exp(-1 / (2 * self._windows * last.calls))  # in half of a window's time
             parts = parts_of(min(machine.l2_bytes / own_bytes, 1.0), soon)
-            again = line_times(machine, parts, own_bytes, beside, is_row=nest.is_row)
+            again = line_times(machine, parts, own_bytes, beside, **kind)
             if self._is_dense and own_bytes < fixed.MIN_NEXT_ROW_BYTES:
                 in_order_ns = (1 + beside) * first.following  # windows are read one after the other
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
@@ -611,7 +612,9 @@ def indices_read(machine: MachineModel, *reads: tuple[float, Parts]) -> tuple[fl
     return max(time_ns, 0.0), sum(count_bytes * parts[MEMORY] for count_bytes, parts in reads)
 
 
-def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: float, *, is_row: bool) -> Lines:
+def line_times(
+    machine: MachineModel, parts: Parts, span_bytes: float, beside: float, *, is_row: bool, tuple_size: int = 1
+) -> Lines:
     """Return the cost of a row, or an element, at random places of which the caches and memory hold these parts.
 
     Args:
@@ -620,6 +623,7 @@ def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: f
         span_bytes: where the places are.
         beside: lines of a row but the first.
         is_row: whether it is a row.
+        tuple_size: indices of each place: a core has fewer places under way where each takes more instructions.
     """
     own, latency = machine.line_ns, parts[MEMORY] * machine.memory_ns
     l2 = max(parts[L2] - min(machine.l1_bytes / span_bytes, 1.0), 0.0)
@@ -631,18 +635,19 @@ def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: f
         return parts[L3] * (last_ns - own[L1]), parts[MEMORY] * (memory_ns - own[L1])
 
     into_l2 = (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
-    far_ns, near, alone = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns), of_both(*machine.alone_line_ns)
+    far_ns, near = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns)
+    later = tuple_size * (fixed.ROWS_ALONE if is_row else 1.0)
+    alone = of_both(*(later * line_ns for line_ns in machine.alone_line_ns))
     # Each cache waits for a number of lines at once; the window of instructions, without prefetches, for some of L1's.
     both_ns = max(l2_ns + far_ns + beside_ns, (1 + late) * latency / machine.l2_misses)
-    alone_ns = alone[1] * (fixed.ROWS_ALONE if is_row and span_bytes > machine.l2_room_bytes else 1.0)
     waits = max((machine.alone_line_ns[0] - own[L1]) / max(own[L3] - own[L1], 1e-9) - 1, 0.0)
     late_ns = waits * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
-    late_ns += max(alone_ns - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
+    late_ns += max(alone[1] - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
     return Lines(
         both_ns,
         both_ns + into_l2,
         max(l2_ns + sum(near) + beside_ns, (1 + late) * near[1]),
-        l2_ns + alone[0] + alone_ns + beside_ns + late * late_ns,
+        l2_ns + sum(alone) + beside_ns + late * late_ns,
         l2_ns + far_ns + into_l2 + beside_ns,
         following,
         latency,

@@ -1,4 +1,4 @@
-"""Choosing the prefetches of a gather, from the sizes of a nest and the machine. Plain Python.
+"""The prefetches that a gather may have, from the sizes of a nest and the machine. Plain Python.
 
 Rows and single elements are prefetched at the indices of later iterations. Where nearly all lines of a row of data are
 read, as along the last axis, whole rows are prefetched, whatever their indices are.
@@ -15,39 +15,35 @@ from .steps import MAX_LINES, WHOLE_ROW, Prefetch
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.
-# Prefetches, and the reason for them.
-Prefetches = tuple[tuple[Prefetch, ...], str]
-NOTHING: Prefetches = ((), "")
 
 
-def choose_prefetches(
-    nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int | None, *, repeats: bool
-) -> Prefetches:
-    """Choose the prefetches; `inside` has the name of each loop inside its tile.
-
-    `repeats` says whether a loop repeats the indices of one inside it.
-    """
+def prefetches_of(nest: NestShape, machine: MachineModel, schedule: Schedule) -> list[tuple[Prefetch, ...]]:
+    """Return the prefetches that a gather with these loops and vectors may have: none, and those for its sizes."""
     counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
     if not counted:
-        return NOTHING
-    if (slices := next_slices(nest, machine)) is not None and lanes is not None:
-        name, lines = slices
-        why = f"the next slice of data along {name} is prefetched, {lines} lines a step"
-        return (Prefetch("rows", inside[name], 1, lines, FAR),), why
+        return [()]
+    (name, size), tiled, lanes = counted[-1], dict(schedule.tiles), schedule.lanes
+    inside = {loop: loop.inner_tile if loop in tiled else loop for loop, _ in nest.loops}
+    if lanes is not None and (slices := next_slices(nest, machine)) is not None:
+        return [(), (Prefetch("rows", inside[slices[0]], 1, slices[1], FAR),)]
     if nest.is_row:
-        is_around_rows = [loop for loop in nest.loops if loop not in nest.row][-1] == counted[-1]
-        return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1]) if is_around_rows else NOTHING
+        is_around_rows = [loop for loop in nest.loops if loop not in nest.row][-1][0] == name
+        size = nest.indices if nest.sums_bags else size  # prefetches go on into the next bag
+        is_far = machine.exceeds_last_level_cache(nest.whole_bytes)
+        # The second cache may hold since the last call what a call reads of the last cache.
+        near_bytes = nest.table_bytes if is_far else nest.read_bytes
+        if not is_around_rows or size < machine.near_rows or near_bytes <= machine.l2_room_bytes:
+            return [()]  # a loop that is soon over has its rows under way anyway
+        near, far = near_and_far_rows(nest, machine, inside[name], size)
+        is_short = nest.row_bytes <= LINE_BYTES  # the first cache waits for fewer lines than such rows have
+        chosen: tuple[Prefetch, ...] = (far,) if is_short or near.ahead == far.ahead else (near,)
+        is_dear = is_short and nest.tuple_size > 1  # a second prefetch reads tuples once more
+        if is_far and near.ahead != far.ahead and not is_dear:
+            chosen = far, near
+        return [(), chosen if schedule.row_bytes is not None else along_the_copy(nest, chosen)]
     if lanes is None:
-        return NOTHING
-    prefetches = _next_rows(nest, machine, inside, lanes)
-    is_far = is_spread_out(nest, machine)
-    if prefetches is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
-        return prefetches
-    far = elements_ahead(nest, machine, inside[counted[-1][0]], counted[-1][1], lanes)
-    if not far:
-        return NOTHING
-    why = f"places in data are spread over much of the last cache: prefetched {far[0].ahead * lanes} elements ahead"
-    return far, why
+        return [()]
+    return [(), _next_rows(nest, machine, inside, lanes) or elements_ahead(nest, machine, inside[name], size, lanes)]
 
 
 def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
@@ -82,27 +78,6 @@ def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
     return nest.span_bytes >= machine.l3_room_bytes
 
 
-def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Prefetches:
-    row_bytes, near = nest.run_bytes, machine.l2_room_bytes
-    is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
-    is_soon_over = count < machine.near_rows
-    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or is_soon_over:
-        return NOTHING
-    near_one, far = near_and_far_rows(nest, machine, loop, count)
-    lines, soon, later = far.lines, near_one.ahead, far.ahead
-    if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        is_short = row_bytes >= LINE_BYTES
-        if not is_short and not is_spread_out(nest, machine):
-            return NOTHING
-        one = far if row_bytes <= LINE_BYTES else near_one
-        return (one,), f"data exceeds L2: {lines} lines are prefetched {one.ahead} rows ahead"
-    why = f"data exceeds the last cache: {lines} lines are prefetched {later} rows ahead into L2"
-    is_tuple = sum(name.role == "axis" for name, _ in nest.table) > 1
-    if soon == later or (is_tuple and row_bytes <= LINE_BYTES):
-        return (far,), why
-    return (far, near_one), f"{why} and {soon} rows ahead into L1"
-
-
 def near_and_far_rows(
     nest: NestShape, machine: MachineModel, loop: str, count: int, row_bytes: int | None = None
 ) -> tuple[Prefetch, Prefetch]:
@@ -135,23 +110,23 @@ def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int
     return (Prefetch("rows", loop, max(ahead // lanes, 1), locality=NEAR if is_near else FAR),)
 
 
-def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int) -> Prefetches:
+def _next_rows(
+    nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int
+) -> tuple[Prefetch, ...]:
     """Prefetch the next rows of the loop around the innermost one, some lines in each step."""
     is_long = fixed.MIN_NEXT_ROW_BYTES <= nest.span_bytes <= machine.l1_bytes
     if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
-        return NOTHING
+        return ()
     name, rows = nest.loops[-2]
     lines = -(-nest.span_bytes // (LINE_BYTES * max(nest.innermost[1] // lanes, 1)))
     has_own_row = any(dim.loop == name for dim, _ in nest.table)
     has_one_axis = sum(dim[0].role == "axis" for dim in nest.table) == 1
     if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
-        return NOTHING
-    why = f"the next row of data is prefetched, {lines} lines a step"
+        return ()
     soon = Prefetch("rows", inside[name], 1, lines, NEAR)
     if not machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * (nest.table_bytes + nest.out_bytes)):
-        return (soon,), why
-    later = Prefetch("rows", inside[name], fixed.LATER_ROW, lines, FAR)
-    return (later, soon), f"{why}, and the row {fixed.LATER_ROW} ahead into the second cache"
+        return (soon,)
+    return Prefetch("rows", inside[name], fixed.LATER_ROW, lines, FAR), soon
 
 
 def beside_gathers(nest: NestShape, machine: MachineModel, prefetches: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
@@ -176,20 +151,3 @@ def along_the_copy(nest: NestShape, prefetches: tuple[Prefetch, ...]) -> tuple[P
     if counted not in nest.looked_up or any(LoopName(each.loop).untiled != counted for each in prefetches):
         return prefetches
     return tuple(each.replace(lines=WHOLE_ROW) for each in prefetches)
-
-
-def prefetches_ahead(nest: NestShape, machine: MachineModel, schedule: Schedule) -> list[tuple[Prefetch, ...]]:
-    """Return the prefetches of rows, or of elements, near and far ahead, into both caches or one."""
-    counted = [(name, size) for name, size in nest.loops if name in nest.looked_up]
-    if not counted:
-        return []
-    (name, size), tiled = counted[-1], dict(schedule.tiles)
-    loop = name.inner_tile if name in tiled else name
-    around = [loop for loop in nest.loops if loop not in nest.row]
-    if nest.is_row and around[-1][0] == name:
-        near, far = near_and_far_rows(nest, machine, loop, size)
-        tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
-        return tried if schedule.row_bytes is not None else [along_the_copy(nest, each) for each in tried]
-    if not nest.is_row and schedule.lanes is not None:
-        return [elements_ahead(nest, machine, loop, size, schedule.lanes)]
-    return []

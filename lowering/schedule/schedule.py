@@ -200,6 +200,11 @@ class Choice:
     reasons: tuple[str, ...]
 
 
+def time_text(time_us: float) -> str:
+    """Return a predicted time as reasons have it."""
+    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
+
+
 # The passes and pipelines of earlier versions: the name now, an option that is added, and options with other names.
 RENAMED: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
     **dict.fromkeys(

@@ -1,7 +1,7 @@
-"""The shape of a nest: its sizes, and its loops and accesses under a schedule, without an IR. Plain Python.
+"""The shape of a nest: its sizes, and its loops under a schedule, without an IR. Plain Python.
 
-`NestShape` has the sizes that a schedule is chosen from. `summarize` gives what a schedule makes of the nest: loops
-with trip counts, and accesses with array, pattern and bytes. Steps change the summary as their passes change the nest.
+`NestShape` has the sizes that a schedule is chosen from. `scheduled_loops` gives the loops that a schedule makes of the
+nest, with their trips. Steps change these loops as their passes change the nest.
 """
 
 import math
@@ -12,13 +12,6 @@ from typing import NamedTuple
 from ...ir.loop_name import LoopName
 from .schedule import Schedule
 from .steps import GroupIndices, OwnerComputes
-
-# The patterns of accesses: from end to end; slices of one index at random places; single elements at random places;
-# slices that are read again and again, since outer loops repeat them; and rows or elements that are added to.
-ONCE, ROWS, ELEMENTS, SLICES, ADDED = PATTERNS = ("once through", "rows", "elements", "repeated slices", "added to")
-
-# Bytes of a position, of the end of a group, and of a place in the order, where indices are sorted by position.
-PLACE_BYTES = 8
 
 Loop = tuple[LoopName, int]
 Loops = Sequence[Loop]
@@ -154,50 +147,6 @@ class ScheduledLoop(NamedTuple):
     is_parallel: bool
 
 
-class Access(NamedTuple):
-    """An access of a nest.
-
-    Attributes:
-        array: `indices`, `data`, `grad` or `out`; of a sort by position its `positions`, `ends` and
-            `places`.
-        nest: `check`, `clear`, `scale` or `sort`; empty for the nest that copies or adds.
-        pattern: one of `PATTERNS`.
-        is_written: whether it writes; what is added to is read, too.
-        places: how many pieces there are in a call.
-        piece_bytes: the bytes of a piece: of a slice, or of one element or index.
-    """
-
-    array: str
-    nest: str
-    pattern: str
-    is_written: bool
-    places: int
-    piece_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """The bytes of all pieces."""
-        return self.places * self.piece_bytes
-
-
-class Summary(NamedTuple):
-    """What a schedule makes of a nest.
-
-    Attributes:
-        loops: of the nest that copies or adds, outermost first; those that run once are left out.
-        accesses: of all nests.
-    """
-
-    loops: tuple[ScheduledLoop, ...]
-    accesses: tuple[Access, ...]
-
-
-def summarize(nest: NestShape, schedule: Schedule, *, is_gradient: bool = False) -> Summary:
-    """Return the loops and accesses of a nest under a schedule."""
-    is_grouped = schedule.has(GroupIndices)
-    return Summary(scheduled_loops(nest, schedule), accesses(nest, is_gradient=is_gradient, is_grouped=is_grouped))
-
-
 def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop, ...]:
     """Return the loops of the nest that copies or adds under a schedule, outermost first.
 
@@ -222,35 +171,3 @@ def _tiled(name: LoopName, size: int, tiles: dict[str, int]) -> list[Loop]:
         return [(name, size)]
     tile = tiles[name]
     return [*_tiled(name.outer_tile, -(-size // tile), tiles), *_tiled(name.inner_tile, min(tile, size), tiles)]
-
-
-def accesses(nest: NestShape, *, is_gradient: bool = False, is_grouped: bool = False) -> tuple[Access, ...]:
-    """Return the accesses of a nest: each index, slice and element counts once, however many loops read it."""
-    width, row_bytes = max(nest.width_bytes, 1), nest.row_bytes
-    rows, indices = nest.out_bytes // max(row_bytes, 1), nest.indices * nest.tuple_size
-    found = [Access("indices", "sort" if is_grouped else "", ONCE, False, indices, nest.index_bytes)]
-    if nest.checked:
-        found.append(Access("indices", "check", ONCE, False, indices, nest.index_bytes))
-    if not is_gradient:
-        repeats = nest.span_bytes < nest.table_bytes and 2 * row_bytes * rows > nest.table_bytes
-        found.append(
-            Access("data", "", SLICES if repeats else ROWS if nest.is_row else ELEMENTS, False, rows, row_bytes)
-        )
-        written = nest.sum_bytes or width
-        return (*found, Access("out", "", ONCE, True, nest.written_bytes // written, written))
-    table, positions = nest.table_bytes // width, nest.table_bytes // max(row_bytes, 1)
-    if is_grouped:
-        found += [Access("positions", "sort", ONCE, is_written, rows, PLACE_BYTES) for is_written in (True, False)]
-        found += [
-            Access("ends", "sort", ADDED, True, rows, PLACE_BYTES),
-            Access("places", "sort", ELEMENTS, True, rows, PLACE_BYTES),
-            Access("ends", "", ONCE, False, positions, PLACE_BYTES),
-            Access("places", "", ONCE, False, rows, PLACE_BYTES),
-            Access("grad", "", ROWS, False, rows, row_bytes),
-            Access("out", "", ONCE, True, table, width),
-        ]
-    else:
-        found.append(Access("grad", "", ONCE, False, nest.out_bytes // width, width))
-        found.append(Access("out", "", ADDED, True, rows, row_bytes))
-    others = ("clear", "scale") if nest.scales else ("clear",)
-    return (*found, *(Access("out", other, ONCE, True, table, width) for other in others))

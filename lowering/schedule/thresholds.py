@@ -36,14 +36,10 @@ MOST_LANES, MOST_LANE_BYTES = 16, 32
 # Copy up to this many elements of a short slice without a loop, in vectors of this many lanes; of any slice fewer than
 # two vectors.
 MOST_KNOWN_ELEMENTS, KNOWN_LANES = 64, 4
-# Gather lanes that miss caches where a gathered lane takes at most this many times as long as a loaded one.
-MOST_GATHER_RATIO = 1.5
 # Copy rows of at most this many vectors without a loop.
 UNROLLED_VECTORS = 16
 # Longer rows, in bytes, end with single elements and not with an overlapping vector, and prefetch along with the copy.
 LONG_ROW_BYTES = 2048
-# Count all of data, and not only what is read of it, against the last cache where out fills such a part of the cache.
-LARGE_SHARE = 8
 # Write rows that end within a vector, and runs with single elements at both ends, by non-temporal stores from this many
 # bytes on.
 MIN_STREAMED_ROW_BYTES, MIN_PEELED_BYTES = 96, 512
@@ -87,10 +83,10 @@ FETCHED_BEHIND = 16
 LAST_CACHE_ROOMS = 2.5
 # Cost of lines that gather instructions read, relative to those of loads, where the last cache holds them.
 GATHERED = 0.65
-# Cost of a row of memory that is read without a prefetch, relative to a single element.
+# Cost of a row that is read without a prefetch, relative to a single element.
 ROWS_ALONE = 1.5
 
-# Take another schedule than that of the rules only if its predicted time is this many times less: of prefetches; of
-# stores; of stores of bags with prefetches in a loop of their own; and of no prefetch at all.
-LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES = 1.12, 1.05
-LEAST_GAIN_OF_FISSIONED_STORES, LEAST_GAIN_OF_NO_PREFETCH = 1.02, 1.3
+# Take another schedule than a plainer one only if its predicted time is this many times less: a way to share a
+# gradient, or a prefetch of what the last cache holds; non-temporal stores of a gradient or of bags; and those of bags
+# with prefetches in a loop of their own.
+LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES, LEAST_GAIN_OF_FISSIONED_STORES = 1.12, 1.05, 1.02

@@ -1,5 +1,6 @@
 """What the exact counts of asv's benchmarks count, on things of known size."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,14 @@ def test_hidden_copy_doubles_the_traced_memory():
     table = np.zeros(1_000_000, np.float32)
     assert session.traced(lambda: table + 1) == 1.0
     assert session.traced(lambda: (table + 1).copy()) == 2.0
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_hidden_copy_doubles_the_resident_memory(copies):
+    if math.isnan(session.resident(lambda: np.ones(1))):
+        pytest.skip("this system does not tell the peak of resident memory")
+    ones = np.ones(8_000_000, np.float32)
+    assert session.resident(lambda: ones + 1 if copies == 1 else (ones + 1).copy()) == copies
 
 
 def test_requests_do_nothing_outside_of_valgrind():

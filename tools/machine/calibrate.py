@@ -54,7 +54,7 @@ def measured() -> "Calibration":
     from ...kernels.machine.calibrate import calibrate
 
     with progress("measuring this machine") as show:
-        return calibrate(lambda done, most, said: show(done=done, total=most, said=said))
+        return calibrate(lambda done, most, text: show(done=done, total=most, said=text))
 
 
 def beside_built_in(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
@@ -100,8 +100,8 @@ def _forget(as_json: bool) -> int:
     if as_json:
         print(json.dumps({"removed": None if path is None else str(path)}))
     else:
-        said = "this machine has not been measured" if path is None else f"removed {path}"
-        make_console().print(f"{said}; schedules are chosen by the built-in model {built_in_machine().model.name}")
+        result = "this machine has not been measured" if path is None else f"removed {path}"
+        make_console().print(f"{result}; schedules are chosen by the built-in model {built_in_machine().model.name}")
     return DONE
 
 

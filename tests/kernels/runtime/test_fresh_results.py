@@ -12,7 +12,7 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
-from gathernest.lowering.schedule.gather_heuristic import choose_schedule
+from gathernest.lowering.schedule.gather_heuristic import choose_gather
 from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
@@ -70,7 +70,7 @@ def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, lo
 def test_indices_that_are_checked_next_are_prefetched_where_the_cache_has_room(arguments, prefetches_all):
     axis, batch_dims = (*arguments, 0, 0)[3:5]
     nest, machine = plan_of(*arguments[:3], axis, batch_dims=batch_dims).layout.nest, BUILT_IN["zen4"]
-    check = choose_check(nest, choose_schedule(nest, machine).schedule, machine, is_fresh=True)
+    check = choose_check(nest, choose_gather(nest, machine).schedule, machine, is_fresh=True)
     assert isinstance(check, FusedCheck) and check.prefetches_all == prefetches_all
 
 
@@ -99,7 +99,7 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
     axis, batch_dims = (*arguments, 0, 0)[3:5]
     nest = plan_of(*arguments[:3], axis, batch_dims=batch_dims, is_fresh=False).layout.nest
     machine = BUILT_IN["zen4"]
-    check = choose_check(nest, choose_schedule(nest, machine).schedule, machine, is_fresh=False)
+    check = choose_check(nest, choose_gather(nest, machine).schedule, machine, is_fresh=False)
     assert check == (None if bits is None else StagedCheck(bits))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gathernest.lowering.schedule import choose, gather_heuristic, gradient_heuristic
+from gathernest.lowering.schedule import gather_heuristic, gradient_heuristic
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.predict import Model
 from gathernest.lowering.schedule.schedule import Choice, Schedule
@@ -39,10 +39,6 @@ def case_of(line: str) -> tuple[NestShape, MachineModel]:
     return nest, replace(BUILT_IN[facts.pop("machine")], **facts)
 
 
-def choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
-    return choose.choose_candidate(nest, machine, gather_heuristic.choose_schedule(nest, machine))
-
-
 def say_choice(choose: Callable[[NestShape, MachineModel], Choice]) -> Callable[..., list[str]]:
     def say(nest: NestShape, machine: MachineModel) -> list[str]:
         choice = choose(nest, machine)
@@ -65,11 +61,10 @@ def say_time(*, is_gradient: bool = False, **order) -> Callable[[NestShape, Mach
 
 
 QUESTIONS: dict[str, Callable[..., list[str]]] = {
-    "gather": say_choice(choose_gather),
-    "rules of a gather": say_choice(gather_heuristic.choose_schedule),
-    "gradient": say_choice(choose.choose_gradient_schedule),
+    "gather": say_choice(gather_heuristic.choose_gather),
+    "gradient": say_choice(gradient_heuristic.choose_gradient),
     "ways of a gradient": say_ways,
-    "bags": say_choice(choose.choose_reduction),
+    "bags": say_choice(gradient_heuristic.choose_reduction),
     "rules of bags": say_choice(gradient_heuristic.choose_reduction_schedule),
     "time of a gather": say_time(),
     "time of a gather by ascending indices": say_time(ascending=True),

@@ -182,7 +182,9 @@ PROBLEMS = {
     "elements": Problem.checked(GatherElements(1), spec((300, 400)), spec((300, 200), "i8"), Bounds.ERROR),
     "rows": Problem.checked(Gather(), spec((10**6, 64)), spec((10**5,), "i8"), Bounds.ERROR),
     "middle": Problem.checked(Gather(1), spec((64, 1000, 32)), spec((5000,), "i4"), Bounds.ZERO),
-    "strided": Problem.checked(Gather(), ArraySpec((500, 60), "f4", (4, 2000)), spec((4000,), "i8"), Bounds.ERROR),
+    "strided": Problem.checked(
+        Gather(), ArraySpec((50_000, 60), "f4", (4, 200_000)), spec((4000,), "i8"), Bounds.ERROR
+    ),
     "tuples": Problem.checked(GatherNd(), spec((100, 100, 16)), spec((9000, 2), "i8"), Bounds.ERROR),
     "gradient of rows": Problem.checked(
         Gather(), spec((10**6, 16)), spec((10**5,), "i8"), Bounds.ERROR, gradient=Gradient(2.0)

@@ -55,6 +55,7 @@ def test_json_has_every_number(gathernest, folder):
         "size_bytes": 5 * 2**20,
         "entries_of_other_versions": 0,
         "size_bytes_of_other_versions": 0,
+        "compiling_processes": [],
         "removed": 2,
         "removed_bytes": 2 * 2**20,
     }
