@@ -325,8 +325,9 @@ def with_loads(
     """Return the source lines of each instruction, those of folded loads by their addresses.
 
     A load that LLVM folds into a vector has no line of its own, and by its users that of the store behind it. Its
-    address has the position that another instruction computes, whose line leads to the load through the source. A load
-    that is folded into arithmetic has the line of that, which leads back to the load of its operand.
+    address has the position that another instruction computes, in its block or in a block before it; the line of that
+    instruction leads to the load through the source. A load that is folded into arithmetic has the line of the
+    arithmetic, which leads back to the load of its operand.
 
     Args:
         instructions: the assembly.
@@ -334,18 +335,38 @@ def with_loads(
         source: the lines of the generated source.
     """
     lines = list(found)
-    uses = [_registers(instruction) for instruction in instructions]
-    for block in blocks_of(instructions):
+    blocks, uses = blocks_of(instructions), [_registers(instruction) for instruction in instructions]
+    for block in blocks:
         writers: dict[str, int] = {}
         for number in block.lines:
             at = instructions[number]
             if at.kind == "load" and not any(is_access(source[line - 1], "load") for line in lines[number]):
                 names = [_whole(name) for name in _REGISTER.findall(at.text.partition("(")[2].partition(")")[0])]
                 known = {line for name in names if name in writers for line in lines[writers[name]]}
-                lines[number] = tuple(_loads_by(known, source)) or (*_loads_of(lines[number], source), *lines[number])
+                before = (at for name in names if name not in writers for at in _writers(name, block, blocks, uses))
+                lines[number] = (
+                    tuple(_loads_by(known, source))
+                    or tuple(_loads_by(known.union(*(lines[at] for at in before)), source))
+                    or (*_loads_of(lines[number], source), *lines[number])
+                )
             if (written := uses[number][1]) is not None:
                 writers[written] = number
     return lines
+
+
+def _writers(
+    register: str, block: Block, blocks: Sequence[Block], uses: Sequence[tuple[frozenset[str], str | None]]
+) -> Iterator[int]:
+    """Yield the last instruction that writes a register on every way to a block."""
+    waiting, reached = list(block.preceding), set[int]()
+    while waiting:
+        at = waiting.pop()
+        reached.add(at)
+        writer = next((number for number in reversed(blocks[at].lines) if uses[number][1] == register), None)
+        if writer is None:
+            waiting += [other for other in blocks[at].preceding if other not in reached]
+        else:
+            yield writer
 
 
 def _loads_by(lines: Collection[int], source: Sequence[str]) -> Iterator[int]:
