@@ -59,14 +59,7 @@ class NestBuilder(Builder):
     def compute(
         self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue | int, name: str | None
     ) -> SSAValue:
-        """Insert an operation of two operands, of which a number is a constant index; x + 0 and x * 0 are folded."""
-        if op in (arith.AddiOp, arith.MuliOp):
-            numbers = [value if isinstance(value, int) else static_size(value) for value in (left, right)]
-            for number, other in zip(numbers, (right, left), strict=True):
-                if number == (op is arith.MuliOp):
-                    return self._value(other)
-                if number == 0:
-                    return left if numbers[0] == 0 else self._value(right)
+        """Insert an operation of two operands, of which a number is a constant index."""
         return self.named(op(left, self._value(right)), name)
 
     def compare(self, predicate: str, left: SSAValue, right: SSAValue | int, name: str | None) -> SSAValue:
