@@ -134,7 +134,8 @@ def _is_cached(problem: Problem) -> bool:
     """
     plan = planned(problem)
     folder = entry_folder(plan.key, plan.pipeline)
-    was_there = os.path.isdir(folder)
+    if not (was_there := os.path.isdir(folder)):
+        RUNTIME.loaded.pop(plan.key, None)  # one that this process has from elsewhere is not kept there
     loaded = prepare_problem(problem).loaded
     if loaded is not None and not os.path.isdir(folder):
         raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
