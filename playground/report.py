@@ -11,7 +11,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..kernels.kernel import Kernel
-from ..kernels.machine.explain import BUSY
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .drawings import bar_drawing, bytes_text
@@ -157,7 +156,7 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "pass_times": bar_drawing("Time of each pass", times),
         "streams": bar_drawing("The fewest bytes", [(name, n, bytes_text(n)) for name, n in section.streams]),
         "bytes": bytes_text(sum(count for _, count in section.streams)),
-        "is_busy": explanation is not None and explanation.measured_us > BUSY * explanation.fastest_us,
+        "disturbance": "" if explanation is None else explanation.disturbance,
     }
 
 

@@ -25,6 +25,8 @@ from .roofline import COPY, IN_ORDER, LINES, Bound, MeasuredBound, model_bound, 
 
 # The machine is busy if the median is more than this many times the fastest round.
 BUSY = 1.5
+# The machine is busy if the kernel reaches more than this fraction of its roofline bound.
+MAX_FRACTION = 1.15
 WHOLE = "the whole schedule"
 
 
@@ -80,6 +82,15 @@ class Explanation:
     def fraction(self) -> float:
         """The roofline bound divided by the measured time: 1 is as fast as the machine allows."""
         return self.bound.fraction(self.measured_us)
+
+    @property
+    def disturbance(self) -> str:
+        """What shows that other work on this machine disturbed the measurement; empty where nothing does."""
+        if self.measured_us > BUSY * self.fastest_us:
+            return "the median is far above the fastest round: the machine is busy, and times say little"
+        if self.fraction > MAX_FRACTION:
+            return "the kernel is faster than the bound: the machine is busy, and times say little"
+        return ""
 
     @property
     def fraction_in_order(self) -> float | None:
@@ -171,8 +182,7 @@ class Explanation:
         rows.append(("fraction of the bound", f"{self.fraction:>12.2f}"))
         if self.fraction_in_order is not None:
             rows.append(("fraction in this order", f"{self.fraction_in_order:>12.2f}"))
-        busy = "the median is far above the fastest round: the machine is busy, and times say little"
-        return [*[busy] * (self.measured_us > BUSY * self.fastest_us), *_rows(rows)]
+        return [*[self.disturbance] * bool(self.disturbance), *_rows(rows)]
 
 
 class CompiledKernel(Protocol):

@@ -227,3 +227,14 @@ def test_an_analysis_that_fails_says_why(trace, install):
     install("llvm-mca", "echo no >&2; exit 1", version="LLVM version 22.1.8")
     (figure,) = machine_figures(gn.compile("gather", "100x64xf32", "10xi64").plan, trace)
     assert figure.caption.startswith("There is no analysis: ")
+
+
+@pytest.mark.parametrize(
+    ("measured_us", "fastest_us", "said"),
+    [(6.0, 5.0, ""), (6.0, 3.0, "the median is far above"), (2.0, 2.0, "the kernel is faster than the bound")],
+)
+def test_a_busy_machine_is_named_before_the_share_of_the_bound(section, explanation, measured_us, fastest_us, said):
+    timed = dataclasses.replace(explanation, measured_us=measured_us, fastest_us=fastest_us)
+    text = page([dataclasses.replace(section, explanation=timed)])
+    assert ("and times say little</b>" in text) == bool(said)
+    assert said in text and said in str(timed)
