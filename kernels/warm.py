@@ -100,7 +100,7 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
         What was compiled, what was there already, and what failed and why.
 
     Raises:
-        GathernestError: a setting keeps kernels from being kept.
+        GathernestError: a setting keeps kernels from being kept, or there can be no process for one of several jobs.
     """
     if knobs.always_compile or knobs.interpret:
         name = "GATHERNEST_ALWAYS_COMPILE" if knobs.always_compile else "GATHERNEST_INTERPRET"
@@ -212,10 +212,13 @@ def _in_processes(wanted: list[Arguments], jobs: int, progress: OnKernel | None)
         if progress is not None:
             progress(number, len(order), names[order[number]])
 
-    made = {
-        order[number]: (seconds, reason)
-        for number, seconds, reason in compile_in_children(list(plans.values()), min(jobs, len(order)), begin)
-    }
+    try:
+        made = {
+            order[number]: (seconds, reason)
+            for number, seconds, reason in compile_in_children(list(plans.values()), min(jobs, len(order)), begin)
+        }
+    except (OSError, RuntimeError, MemoryError) as error:
+        raise GathernestError(f"no process that compiles can be started: {error}; use jobs=1") from error
     done: list[WarmKernel] = []
     for arguments, both in zip(wanted, keys, strict=True):
         seconds = sum(made[key][0] for key in set(both))

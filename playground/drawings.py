@@ -36,7 +36,7 @@ from .trace import loop_names
 
 Element = ElementTree.Element
 
-# The font, and the width of its letters in pixels at that size: those of wide fonts, so that text never leaves its box.
+# The font, its size, and the width of a letter in pixels, taken from wide fonts so that text never leaves its box.
 FONT, FONT_SIZE, LETTER = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace", 12, 7.3
 # Hues between light and dark by class, in the order in which numbered things (threads) take them.
 HUES = ("#2f81f7", "#e8803c", "#2da44e", "#b366e0", "#d4a017", "#1b9aaa", "#e5534b", "#808a94")
@@ -193,7 +193,7 @@ def _draw_bar(parent: Element, bar: Bar, left: float, y: float, longest: float) 
 
 
 LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
-# The meaning of each badge; that of a vector has the lanes behind it.
+# The meaning of each badge; the badge of a vector has the lanes behind it.
 BADGES = {
     "parallel": "threads share its iterations",
     "ordered": "its iterations run one after the other, as sums of floats need",

@@ -373,7 +373,7 @@ def sections_beside(
         say: is called with the name of each before its section is made.
 
     Returns:
-        The sections, that of the kernel first. The times are None where they cannot be taken, or are not to be.
+        The sections, the kernel's first. The times are None where they cannot be taken, or are not to be.
 
     Raises:
         GathernestError: one of them cannot be compiled.
@@ -398,7 +398,7 @@ def sections_beside(
 
 
 def timed_in_turn(kernels: Sequence[Kernel], names: Sequence[str], rounds: int) -> InTurn:
-    """Time a call of some kernels with made-up arrays, the same ones for those of one gather.
+    """Time a call of some kernels with made-up arrays; kernels of one gather share them.
 
     Raises:
         SampleError: arrays of these sizes do not fit in memory.

@@ -152,7 +152,7 @@ class Steps(Sequence[Step]):
         sources: positions in data, or in grad of a gradient, that the stage read for the element, in order.
         remarks: the outcome, the sources and the iterations of the last store, a line each.
         error: why the call fails; None where it does not.
-        is_right: whether the bytes are those of the reference, or a call fails that must.
+        is_right: whether the bytes equal the reference's, or a call fails that must.
         steps: the steps.
     """
 
@@ -192,7 +192,7 @@ class Steps(Sequence[Step]):
         return "\n".join([self.head(), *lines])
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as `json.dumps` takes it; the fields are those of the values."""
+        """Return the values as `json.dumps` takes them, under the names of their fields."""
         facts = asdict(self)
         facts["value"], facts["expected"] = plain(self.value), plain(self.expected)
         for step in facts["steps"]:
@@ -296,7 +296,7 @@ class Arrays:
         return Access(self.names[number], position, byte, byte // LINE_BYTES, False, None)
 
     def _place(self, memory: SSAValue, given: Shape) -> Shape:
-        """Return the subscripts of the memref behind a view, given those of the view."""
+        """Return the subscripts of the memref behind a view, given the view's subscripts."""
         number, root, view = self.number_of(memory), viewed(memory), memory.owner
         if not isinstance(view, memref.CollapseShapeOp):
             return given
@@ -410,7 +410,7 @@ def elements_of(stored: SSAValue) -> set[SSAValue]:
 
 
 def loop_names(op: Operation) -> tuple[str, ...]:
-    """Return the names of a loop: one, or those of an `scf.parallel` of several dimensions; none where it has none."""
+    """Return the names of a loop: an `scf.parallel` has one for each dimension; a loop may have none."""
     if isinstance(op, LoopOp):
         return (str(op.label),)
     names = op.attributes.get(LOOP_NAMES)

@@ -458,7 +458,7 @@ def _reduce_sequence(
 ) -> np.ndarray:
     """Return the bags between offsets, whose rows are multiplied by factors; the runtime reads all rows before.
 
-    The size is the number of indices, or an array of so many, where the last bag ends with it or is divided by it.
+    The size is the number of indices, or an array of that length, where the last bag ends with it or is divided by it.
     """
     bags = int(count.reshape(()))
     if offsets.ndim != 1 or indices.ndim != 1 or len(offsets) < bags + (not ends_last) or bags < 1:

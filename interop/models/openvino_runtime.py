@@ -125,7 +125,7 @@ def _kept_signal_stack() -> Iterator[None]:
     """Leave a thread the stack of its signal handlers.
 
     OpenVINO sets one of its own while it compiles a model, and frees it with the model, in any thread. Handlers of
-    Python run there, so that the next signal, such as that of a child's end, would kill the process.
+    Python run there, so that the next signal, such as SIGCHLD, would kill the process.
     """
     stack, is_linux = _SignalStack(), sys.platform == "linux"
     libc = ctypes.CDLL(None) if is_linux else None

@@ -56,7 +56,7 @@ class KnownMachine:
     Attributes:
         model: the model.
         because: why it is this one.
-        threads: how many threads the machine has; None for those of this process.
+        threads: how many threads the machine has; None for the threads of this process.
     """
 
     model: MachineModel
@@ -77,7 +77,7 @@ def machine_model() -> MachineModel:
 def known_machine() -> KnownMachine:
     """Return the model that schedules are chosen by, and why it is this one; raises as `machine_model` does.
 
-    A file that describes no machine is left out with a warning, but that of an option is an error.
+    A file that describes no machine is left out with a warning; one that an option names is an error.
     """
     wanted = knobs.machine
     if wanted is not None and str(wanted) in BUILT_IN:

@@ -313,7 +313,7 @@ class Workplace:
     def elements(self, level: str, table_bytes: int) -> dict[str, Timer]:
         """Return timers of elements at random places of a table, one in each line: nanoseconds for an element.
 
-        Those of memory are written to memory: to the table itself, all of whose words are the same.
+        Copies of memory are written to the table itself, all of whose words are the same.
         """
         lines, is_far = table_bytes // LINE_BYTES, table_bytes > self.warmed_bytes
         places = random_places(lines).astype(np.int64) * (LINE_BYTES // 4)

@@ -229,7 +229,7 @@ def explain(
 ) -> Explanation:
     """Compare a kernel with its roofline bound, and with its schedule without each pass.
 
-    Every schedule is compiled, its result is compared with that of the whole one byte by byte, and then all of them are
+    Every schedule is compiled, its result is compared byte by byte with the whole schedule's, and then all of them are
     timed in turn with the reference loops.
 
     Args:

@@ -174,7 +174,7 @@ class TimedLoop:
     Attributes:
         way: its name.
         call: does the work.
-        times: the work of a call divided by that of the gather; below 1 where memory was short.
+        times: the work of a call divided by the gather's work; below 1 where memory was short.
     """
 
     way: str
@@ -249,7 +249,7 @@ def loop_ways(
     """Return every way to run "copy" and "random lines", and "lines in order" where there are capacity misses.
 
     Capacity misses may hit in the last-level cache, even of a larger table: "lines in order" reads a table of the size
-    of that cache at most. The arguments are those of `loops_of_traffic`.
+    of that cache at most. It takes the arguments of `loops_of_traffic`.
     """
     most = max(BLOCK_BYTES, min(MAX_BYTES, free_memory_bytes() // 8))
     read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
@@ -300,7 +300,7 @@ def _reads(
 ) -> dict[str, TimedLoop]:
     """Return the ways to read lines, each once before any is read twice, in pieces of adjacent lines.
 
-    So many `lines` of the table are read in place of the `wanted_lines` that the gather reads.
+    The loop reads `lines` lines of the table in place of the `wanted_lines` that the gather reads.
     """
     adjacent = max(1, min(round(piece_lines), MAX_PIECE_LINES, lines, len(table) // LINE_BYTES))
     pieces = len(table) // (adjacent * LINE_BYTES)

@@ -120,7 +120,7 @@ def lines_in_order(
 ) -> LinesInOrder | None:
     """Return a lower bound of the lines that the cores load in the order of the indices.
 
-    The order is that of the loops of the nest before its schedule: batch, outer, indices, inner. Each thread has a
+    The order follows the loops of the nest before its schedule: batch, outer, indices, inner. Each thread has a
     contiguous share of it, and a core whose caches hold `own_cache_bytes(table_bytes)` of data and nothing else. The
     bound is the number of distinct lines where there are no capacity misses. It is None for a gradient, and where the
     lines were not counted.
@@ -230,7 +230,7 @@ def _streams(
 
 
 def _stored_bytes(operand: Operand, width_bytes: int) -> float:
-    """Return the bytes of an array's lines; those of its elements alone where they leave none between them unused."""
+    """Return the bytes of an array's lines, or of its elements where no bytes between them are unused."""
     dims = list(zip(operand.shape, _byte_strides(operand, width_bytes), strict=True))
     if any(size == 0 for size, _ in dims):
         return 0.0
@@ -366,7 +366,7 @@ def _pieces(plan: Plan) -> tuple[list[LoopName], int]:
 
 
 def _lines_of(places: np.ndarray, piece_bytes: int) -> np.ndarray:
-    """Return the lines of pieces at some places, those of one piece in ascending order."""
+    """Return the lines of pieces at some places, in ascending order within a piece."""
     first = places // LINE_BYTES
     counts = (places + (piece_bytes - 1)) // LINE_BYTES - first + 1
     if piece_bytes == 1 or not len(places) or counts.max() == 1:

@@ -357,7 +357,7 @@ def compile_in_children(
         The number of a plan whose kernel is there, the seconds that it took, and "" or why there is none.
 
     Raises:
-        OSError: no process can be started.
+        OSError, RuntimeError, MemoryError: no process can be started.
     """
     waiting, begun = iter(enumerate(plans)), dict[Child, tuple[int, float]]()
 

@@ -1,8 +1,8 @@
-"""From a function of a generated program to machine code: Numba writes its LLVM IR, and LLVM's passes run once here.
+"""From a function of a generated program to machine code: Numba writes its LLVM IR, and LLVM's passes run here.
 
 Numba is called by functions, none of whose classes is replaced: its passes from Python to LLVM IR run, and nothing of
 its own engine, which never frees what it has loaded. What a function calls is a part of its module before LLVM's
-passes, so each piece of code is optimised once, for this CPU or for a named one.
+passes, which optimise the whole of it for this CPU or for a named one.
 """
 
 from collections.abc import Container, Sequence
@@ -21,8 +21,8 @@ from ..native.word_code import I64, Code
 
 # Numba's settings, which environment variables decide.
 _CONFIG: Any = config
-# How often LLVM's passes run: the second time they find invariants of loops that the first has unrolled. The loop that
-# copies rows of 256 bytes has 86 instructions then, in place of 107.
+# The number of runs of LLVM's passes. The second run finds invariants of loops that the first has unrolled: the loop
+# that copies rows of 256 bytes has 86 instructions in place of 107.
 RUNS = 2
 
 

@@ -87,7 +87,7 @@ class Session:
         return mistake_panel(mistake) + kept
 
     def write_link(self, parameters: MutableMapping[str, Any], settings: Settings) -> None:
-        """Make the parameters of the page's address those of settings, with the stage that is chosen."""
+        """Write settings and the chosen stage into the parameters of the page's address."""
         if self.stage != NO_STAGE:
             settings = replace(settings, stage=self.stage, text=self.text or "")
         query = settings.to_query()

@@ -180,14 +180,14 @@ VECTOR_BYTES: dict[str, int] = dict(zip(ROW_KERNELS, (1, 16, 32, 64), strict=Tru
 ELEMENTS_AHEAD = (0, 64, 256)
 NEAR_BYTES, NEAR_ROWS, FAR_BYTES, FAR_ROWS = 4096, 16, 16_384, 256
 STREAMED_FROM_BYTES = 2**20
-# How the fastest is found: so many rounds, and how many are left after them.
+# The search for the fastest variant: the number of rounds, and of variants that are left after them.
 HALVINGS = ((1, 10), (2, 3), (4, 1))
 
 
 def unchecked_variants(
     library: Library, case: Case, sizes: Sizes, inputs: Inputs, threads: int, *, fresh: bool
 ) -> list[Variant]:
-    """Return every unchecked variant that can run a case on so many threads, into its result or a fresh one."""
+    """Return every unchecked variant that can run a case on `threads` threads, into its result or a fresh one."""
     alignment = LINE_BYTES if fresh else inputs.out.ctypes.data & -inputs.out.ctypes.data
     streams = (False, True) if case.gathered_bytes >= STREAMED_FROM_BYTES else (False,)
     found = _scalar_variants(sizes) if sizes.row in SCALAR_BYTES else _row_variants(sizes)
@@ -216,7 +216,7 @@ def _row_variants(sizes: Sizes) -> Iterator[Variant]:
 
 
 def _may_stream(variant: Variant, sizes: Sizes, alignment: int) -> bool:
-    """Whether non-temporal stores of a variant are aligned; those of scalars align themselves."""
+    """Whether non-temporal stores of a variant are aligned; stores of scalars align themselves."""
     if sizes.row in SCALAR_BYTES:
         return variant.kernel != "loop" and not sizes.columns
     vector = VECTOR_BYTES[variant.kernel]

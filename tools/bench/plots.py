@@ -89,7 +89,7 @@ def write_below(parent: Element, lines: list[str], top: float) -> float:
 
 
 def letters(width: float) -> int:
-    """Return how many letters fit in so many pixels."""
+    """Return the number of letters that fit in a width in pixels."""
     return int(width / LETTER)
 
 

@@ -221,7 +221,7 @@ def storing_path(options: argparse.Namespace) -> Path:
 
 
 def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Return the stored runs by name, those of older formats with what they lack as None.
+    """Return the stored runs by name; fields that an older format lacks are None.
 
     Raises:
         GathernestError: a run has a newer format than this reads.
@@ -284,14 +284,14 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 HEADINGS = {OURS: "time", "onnxruntime": "ORT", "tensorflow": "TF"}
 ALL = "all gathers"
-# The widest table has so many characters.
+# The width of the widest table, in characters.
 WIDTH = 130
 # The column of calls that make their result.
 NEW = "new result"
 
 
 def as_table(report: Report) -> "Table":
-    """Return a table for the terminal: the ratio to every peer, the best one marked, and that of new results."""
+    """Return a table for the terminal: the ratio to every peer, the best one marked, and the ratio of new results."""
     from rich.table import Table
     from rich.text import Text
 
@@ -389,7 +389,7 @@ def marked_ratio(ratio: float | None) -> str:
 
 
 def _means(report: Report) -> dict[str, Mean]:
-    """Return the means of the families, and that of all gathers at the end."""
+    """Return the means of the families, and the mean of all gathers at the end."""
     gathers = report.gathers()
     return report.families() | ({} if gathers is None else {ALL: gathers})
 

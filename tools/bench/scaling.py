@@ -174,7 +174,7 @@ ROUNDS = 9
 
 
 def threads_together(threads: int) -> Together | None:
-    """Return how many times as fast so many threads are as one; None of one thread."""
+    """Return the speed-up of `threads` threads over one; None for one thread."""
     if threads == 1:
         return None
     memory = aligned(2 * COPIED_BYTES + LINE_BYTES)
@@ -214,7 +214,7 @@ class Sockets:
         return sorted({1, 2, 8, self.cores // 2 or 1, self.cores, self.cores * self.sockets})
 
     def model(self, threads: int) -> MachineModel:
-        """Return the model with so many threads, on as few sockets as they need."""
+        """Return the model with `threads` threads, on as few sockets as they need."""
         core, used = self.core, -(-threads // self.cores)
         times = self.remote_lines if used > 1 else 1.0
         return replace(

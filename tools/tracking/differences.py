@@ -120,7 +120,7 @@ def _change(cases: tuple[str, ...], before: KernelFacts | None, after: KernelFac
 
 
 def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
-    """Return what differs first on the way from the operator to the assembly."""
+    """Return the first difference on the way from the operator to the assembly."""
     for old, new in zip_longest(before.stages, after.stages):
         if old is None or new is None or old[0] != new[0]:
             return "schedule", f"{'nothing' if old is None else old[0]} → {'nothing' if new is None else new[0]}"
@@ -166,7 +166,7 @@ def _contents(loop: LoopFacts) -> tuple[Any, ...]:
 
 # Of each cause, how many kernels are shown with their loops; loops of a kernel; lines of a loop.
 MOST_KERNELS, MOST_LOOPS, MOST_LINES = 1, 4, 40
-# Beside kernels of one cause, so many are named.
+# The number of kernels of one cause that are named.
 MOST_NAMED = 6
 
 _CAUSES = {
@@ -216,7 +216,7 @@ def version_change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 
 
 def _cause_text(change: Change) -> str:
-    """Return what differs first, without what differs between kernels of the same cause."""
+    """Return the first difference, without differences between kernels of the same cause."""
     if change.kind == "pass":
         return f"the first stage that differs is that of {change.what.partition('{')[0]}"
     if change.kind == "schedule":

@@ -61,7 +61,7 @@ class LoopFacts:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "LoopFacts":
-        """Return what `to_json` stored; raises KeyError for what it did not."""
+        """Return the value that `to_json` stored; raises KeyError for what it did not."""
         counts = {name: stored.get(name, 0) for name in COUNTS}
         return cls(stored["name"], stored["depth"], stored["hot"], **counts, code=tuple(stored["code"]))
 
@@ -75,7 +75,7 @@ class KernelFacts:
         stages: (pass with its options, digest of the module after it); `operator` first.
         source: digest of the generated source.
         assembly: digest of the normal form of the assembly.
-        loops: those of the assembly, in its order.
+        loops: the loops of the assembly, in its order.
     """
 
     schedule: str
@@ -97,7 +97,7 @@ class KernelFacts:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "KernelFacts":
-        """Return what `to_json` stored; raises KeyError, TypeError or ValueError for what it did not."""
+        """Return the value that `to_json` stored; raises KeyError, TypeError or ValueError for what it did not."""
         stages = tuple((name, text) for name, text in stored["stages"])
         loops = tuple(map(LoopFacts.from_json, stored["loops"]))
         return cls(stored["schedule"], stages, stored["source"], stored["assembly"], loops)

@@ -10,7 +10,7 @@ at most. The part of its share that a look cannot use, because few restarts say 
 one. So by the union bound all intervals of all looks hold together, but for the error. Equal revisions thus raise any
 alarm in at most that share of comparisons, whatever depends on what, and wherever the noise has its outliers.
 
-An interval is that of Wilcoxon's signed ranks. It is exact for numbers from any symmetric distribution. The logarithms
+Intervals follow from Wilcoxon's signed ranks. It is exact for numbers from any symmetric distribution. The logarithms
 of paired ratios have one when both sides of a pair are alike: exchanging them changes the sign alone. So the error rate
 holds on a busy machine with far outliers.
 
@@ -141,7 +141,7 @@ class Series:
 
 
 def fewest_restarts(benchmarks: int) -> int:
-    """Return how many restarts the last look needs to decide anything about one of so many benchmarks."""
+    """Return the number of restarts that the last look needs to decide about one of some benchmarks."""
     return math.ceil(1 + math.log2(benchmarks / ERROR))
 
 

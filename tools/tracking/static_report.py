@@ -126,7 +126,7 @@ def print_report(console: "Console", report: StaticReport, cycles: Mapping[tuple
     Args:
         console: where.
         report: what.
-        cycles: those of loops by their code; a loop that is not in it has none.
+        cycles: the cycles of loops by their code; a loop that is not in it has none.
     """
     for kernel, cases in report.grouped():
         console.print(f"{cases[0]}  [{kernel.source} → {kernel.assembly}]", style="bold")

@@ -72,6 +72,12 @@ def test_several_processes_compile_into_one_folder(folder):
     assert len(asked) == 3 and {total for _, total in asked} == {3}
 
 
+def test_several_jobs_without_a_python_to_start_are_an_error(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(gn.GathernestError, match=r"no process that compiles can be started: .*; use jobs=1"):
+        gn.warm([ONE], jobs=2)
+
+
 def test_a_folder_that_cannot_be_written_is_a_failure(folder):
     folder.write_text("a file")
     with pytest.warns(UserWarning, match="cannot be written"):
