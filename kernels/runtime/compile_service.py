@@ -230,9 +230,11 @@ class Kernels:
             finally:
                 self._is_importing = False
 
-        self._is_importing = True
-        self._is_importing = RUNTIME.begin(work)
-        return self._is_importing
+        self._is_importing = True  # before the thread, which may end before `begin` returns
+        if RUNTIME.begin(work):
+            return True
+        self._is_importing = False
+        return False
 
     def take_sent(self, plan: Plan) -> Loaded | None:
         """Return the kernel of a plan, from what the child sent of it; None where it sent nothing."""

@@ -58,8 +58,9 @@ class FirstCalls:
             return False
         number = next(self._numbers)
         if number == 1:
-            self._is_importing = True
-            self._is_importing = RUNTIME.begin(lambda: self._import(see))
+            self._is_importing = True  # before the thread, which may end before `begin` returns
+            if not RUNTIME.begin(lambda: self._import(see)):
+                self._is_importing = False
         if number and not self._is_importing:
             return False
         self.problems.append(problem)
