@@ -289,6 +289,8 @@ class _Emitter(VectorEmitter):
             self.current.add(f"{name} = {self.value(initial)}", op)
         induction = self.current.define(self.name(op.body.block.args[0]))
         lower, upper, step = self.value(op.lb), self.value(op.ub), self.value(op.step)
+        if isinstance(op.ub.owner, arith.MinSIOp):
+            upper = f"{lower} + {self.call('trip_count', lower, upper)}"
         trips = ", ".join([lower, upper] if step == "1" else [lower, upper, step])
         self.current.add(f"for {induction} in range({trips}):  # {_loop_names(op)}", op)
         self.nested(op.body.block, [self.names[argument] for argument in carried])

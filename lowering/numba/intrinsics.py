@@ -146,6 +146,22 @@ minsi, maxsi, minui, divui, remui, remsi = (
 )
 
 
+def _trip_count(builder: Any, lower: ir.Value, upper: ir.Value) -> ir.Value:
+    """Freeze the difference, so that LLVM takes it as it is.
+
+    LLVM unrolls no loop whose trip count takes long to compute, and takes the difference to a minimum as such.
+    """
+    difference = builder.sub(upper, lower)
+    frozen = ir.instructions.Instruction(builder.block, difference.type, "freeze", [difference])
+    builder._insert(frozen)  # llvmlite's builder has no method for it
+    return frozen
+
+
+trip_count = make(
+    "trip_count", "upper - lower, for the bounds of a loop.", types.int64(types.int64, types.int64), _trip_count
+)
+
+
 def _wrap(builder: Any, index: ir.Value, size: ir.Value) -> ir.Value:
     """Select by the carry of the addition, written as a comparison with the size.
 

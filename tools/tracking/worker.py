@@ -43,6 +43,11 @@ LONG_CALL_NS = 5e6  # has no untimed call before each turn
 # Of a kernel's arrays, in turn: the kind of the pages of small ones makes up to 10 % of a call, and differs by process.
 PLACES, MAX_MOVED_BYTES = 4, 2 << 20
 PIPELINE = ("gather", "1000x64xf32", "100xi64")
+# The schedule is fixed: another revision may choose one of more passes.
+SCHEDULE = (
+    "specialize-inner{bytes=256},tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o},"
+    "vectorize-inner{lanes=16}"
+)
 
 
 class Baton:
@@ -142,7 +147,7 @@ class Worker:
         gn = importlib.import_module("gathernest")
         if given == "pipeline":
             with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
-                kernel = gn.compile(*PIPELINE)
+                kernel = gn.compile(*PIPELINE, schedule=SCHEDULE)
             return [lambda: kernel.source]
         import numpy as np
 
