@@ -172,7 +172,7 @@ class _Emitter(VectorEmitter):
 
     def op(self, op: Operation) -> None:
         self.printed = op.parent
-        if isinstance(op, _PRINTED_WHERE_USED) or op in self.in_lanes:
+        if isinstance(op, _PRINTED_WHERE_USED) or op in self.in_lanes or _is_left_out(op):
             return
         if (
             op.results
@@ -351,7 +351,8 @@ class _Emitter(VectorEmitter):
         if stride == "1":
             return span
         name = self.main.define(self.fresh("trips"))
-        self.main.add(f"{name} = ({span} + ({stride} - 1)) // {stride}", op)
+        rounding = str(int(stride) - 1) if stride.isdigit() else f"({stride} - 1)"
+        self.main.add(f"{name} = ({span} + {rounding}) // {stride}", op)
         return name
 
     def _inductions(self, op: scf.ParallelOp, trips: Sequence[str]) -> None:
@@ -383,6 +384,23 @@ class _Emitter(VectorEmitter):
     def emit_func_return(self, op: func.ReturnOp) -> None:
         value = self.value(op.operands[0]) if op.operands else "0"
         self.current.add(f"return {value}", op)
+
+
+def _is_left_out(op: Operation) -> bool:
+    """Return whether nothing uses a value but minima whose form has no place for it, as `emit_arith_minui` prints them.
+
+    These are the sum of an index that wraps and the size, and the last position of a clamp.
+    """
+
+    def leaves_out(minimum: Operation, operand: int) -> bool:
+        if not isinstance(minimum, arith.MinUIOp) or isinstance(minimum.result.type, VectorType):
+            return False
+        if is_wrap(minimum) and isinstance(minimum.lhs.owner, arith.AddiOp):
+            return operand == 0
+        return operand == 1 and not _is_stored(minimum.result) and size_of_clamp(minimum) is not None
+
+    uses = list(op.results[0].uses) if len(op.results) == 1 else []
+    return bool(uses) and all(leaves_out(use.operation, use.index) for use in uses)
 
 
 def _is_narrow(op: Operation) -> bool:

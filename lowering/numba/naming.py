@@ -216,11 +216,15 @@ class Naming:
 
 
 def _scaled(width: int, terms: Sequence[str]) -> str:
-    """Return the sum of terms in bytes; each term is a number of elements."""
-    offset = " + ".join(terms) or "0"
-    if width == 1 or not terms:
-        return offset
-    return f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"
+    """Return the sum of terms in bytes; each term is a number of elements, or such a number times a stride."""
+    factors = [term.split(" * ") for term in terms]
+    if all(len(factor) == 1 or factor[1].isdigit() for factor in factors):
+        bytes_of = [(factor[0], width * int(factor[1] if len(factor) > 1 else 1)) for factor in factors]
+        fixed = sum(int(place) * scale for place, scale in bytes_of if place.isdigit())
+        varying = [place if scale == 1 else f"{scale} * {place}" for place, scale in bytes_of if not place.isdigit()]
+        return " + ".join([*varying, str(fixed)] if fixed or not varying else varying)
+    offset = " + ".join(terms)
+    return offset if width == 1 else f"{width} * ({offset})"
 
 
 def literal(value: float, type_: Attribute) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core import config, types
+from numba.core import types
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
@@ -19,11 +19,9 @@ from numba.core.registry import cpu_target
 from ..native.kernel_code import ENTRY, POINTERS
 from ..native.word_code import I64, Code
 
-# Numba's settings, which environment variables decide.
-_CONFIG: Any = config
-# The number of runs of LLVM's passes. The second run finds invariants of loops that the first has unrolled: the loop
-# that copies rows of 256 bytes has 86 instructions in place of 107.
-RUNS = 2
+# LLVM's passes run at the one level and then at the other. The second run finds invariants of loops that the first has
+# unrolled: the loop that copies rows of 256 bytes has 86 instructions in place of 107.
+LEVELS = 1, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +91,13 @@ def optimised(compiled: Any, machine: llvm.TargetMachine | None = None, entry: i
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in names:
             value.linkage = "internal"
-    for _ in range(RUNS):
-        _run_passes(module, machine)
+    for level in LEVELS:
+        options = llvm.create_pipeline_tuning_options(level)
+        options.loop_vectorization, options.slp_vectorization = True, False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
     module.verify()
     return MachineCode(module, machine)
-
-
-def _run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run LLVM's passes as Numba does: loops are rotated and functions inlined before the passes that vectorise."""
-    for level in (0, _CONFIG.OPT):
-        options = llvm.create_pipeline_tuning_options(level)
-        options.loop_vectorization, options.slp_vectorization = level > 0, False
-        builder = llvm.create_pass_builder(machine, options)
-        passes = builder.getModulePassManager()
-        if level == 0:
-            passes.add_loop_rotate_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_jump_threading_pass()
-        passes.run(module, builder)
 
 
 def host_machine() -> llvm.TargetMachine:
