@@ -244,13 +244,14 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
         sys.stdout.write(reporting.as_markdown(report))
     elif options.json != "-":
         console = make_console()
-        console.width = max(console.width, reporting.WIDTH)  # a table that is cut says less than one that wraps
-        console.print("times as fast as each peer; the best peer of a case in bold", style="bold")
-        console.print(reporting.as_table(report), soft_wrap=False)
-        console.print("\ngeometric means against the best peer of each case", style="bold")
-        for line in reporting.summary(report):
-            console.print(f"  {line}")
-        console.print(f"\n{reporting.conditions(report)}", style="dim")
+        console.width = max(console.width, reporting.WIDTH)
+        for title, shown in (("into a given result", report), ("into a new result", report.of_new_results)):
+            if shown is not None:
+                console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
+                console.print(reporting.as_table(shown), soft_wrap=False)
+                console.print("\ngeometric means against the best peer of each case", style="bold")
+                console.print("\n".join(reporting.summary(shown)), end="\n\n")
+        console.print(reporting.conditions(report), style="dim", soft_wrap=False)
     say("wrong", *report.wrong)
     return FAILED if report.wrong else DONE
 
