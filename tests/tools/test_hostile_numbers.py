@@ -73,7 +73,7 @@ OPTIONS = (
     *(("show", *ARRAYS, "--axis"), ("show", *ARRAYS, "--batch-dims"), ("show", *GRADIENT, "--scale")),
     *(("show", "--indices", "7xi64", "--data"), ("show", "--data", "40x3xf32", "--indices")),
     *(("show", *ARRAYS, "--schedule"), ("show", *ARRAYS, "--machine"), ("show", *ARRAYS, "--threads")),
-    *(("step", *ARRAYS, "--random"), ("demo", "--rounds"), ("warm", "--jobs"), ("cache", "--limit-mb")),
+    *(("exec", "--step", "0", *ARRAYS, "--random"), ("demo", "--rounds"), ("warm", "--jobs"), ("cache", "--limit-mb")),
     *(("bench", "--rounds"), ("bench", "--threads"), ("tune", *ARRAYS, "--forget"), ("split", "x.onnx", "--size")),
     *(("build", "--so", "x.so", *ARRAYS, "--axis"), ("play", "--port")),
 )

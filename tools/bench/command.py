@@ -17,6 +17,7 @@ from ..console.terminal import (
     FAILED,
     Parser,
     UsageError,
+    add_option,
     check_file,
     make_console,
     positive,
@@ -57,23 +58,20 @@ Peers that are installed take part: pip install 'gathernest[peers]' installs all
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    for flag, names, said in (
-        ("--case", "PATTERN,..", "names of cases; * stands for anything"),
-        ("--family", "NAME,..", "families of cases"),
-        ("--peers", "NAME,..", "peers (default: those that are installed)"),
+    for usage, text, kind in (
+        ("--case PATTERN,..", "names of cases; * stands for anything", words),
+        ("--family NAME,..", "families of cases", words),
+        ("--peers NAME,..", "peers (default: those that are installed)", words),
+        ("--rounds N", f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)", positive),
+        ("--threads N", "threads for everyone (default: as gathernest)", positive),
+        (
+            "--candidates N",
+            f"with --regret: schedules of a case, with the chosen one (default: {MAX_CANDIDATES})",
+            positive,
+        ),
     ):
-        parser.add_argument(flag, type=words, default=[], metavar=names, help=said)
-    parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)"
-    )
-    parser.add_argument("--threads", type=positive, metavar="N", help="threads for everyone (default: as gathernest)")
-    parser.add_argument(
-        "--candidates",
-        type=positive,
-        metavar="N",
-        help=f"with --regret: schedules of a case, the chosen one included (default: {MAX_CANDIDATES})",
-    )
-    for flag, said in (
+        add_option(parser, usage, text, type=kind, default=[] if kind is words else None)
+    for usage, text in (
         ("--quick", f"cut every dimension to {QUICK_SIZE}: shows that all runs, and little of how fast"),
         ("--no-new-results", "leave out the calls without out=, a third of the time"),
         ("--list", "print the cases instead of running them"),
@@ -84,16 +82,14 @@ def add_arguments(parser: Parser) -> None:
         ("--alternating", "time calls right behind calls of each peer instead, as Markdown"),
         ("--markdown", "print the table as Markdown"),
         ("--store", "write all to docs/machines, as this machine's (with --family into it); `make docs` shows it"),
+        ("--model FILE", "with --scaling: predict for the machine of several sockets in FILE"),
+        ("--csv FILE", "with --regret: write each candidate with its time to FILE"),
+        ("--json FILE", "write everything as one JSON object; - for standard output"),
+        ("--plot FILE", "draw the ratios, and the roofline, as .svg"),
     ):
-        parser.add_argument(flag, action="store_true", help=said)
-    for flag, said in (
-        ("--model", "with --scaling: predict for the machine of several sockets in FILE"),
-        ("--csv", "with --regret: write each candidate with its time to FILE"),
-        ("--from", "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"),
-        ("--json", "write everything as one JSON object; - for standard output"),
-        ("--plot", "draw the ratios, and the roofline, as .svg"),
-    ):
-        parser.add_argument(flag, dest="stored" if flag == "--from" else None, metavar="FILE", help=said)
+        add_option(parser, usage, text)
+    stored = "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"
+    add_option(parser, "--from FILE", stored, dest="stored")
     static_report.add_arguments(parser)
     added = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", description="without one, the suite is timed beside peers"

@@ -318,7 +318,9 @@ def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
     fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
     means = [f"{name:<22} {_mean_text(mean)}" for name, mean in _means(report).items()]
-    return means + [f"{name:<22} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean]
+    return means + [
+        f"{name:<22} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
+    ]
 
 
 def _mean_text(mean: Mean) -> str:

@@ -65,6 +65,41 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"there is no option {flag}{did_you_mean(flag, known)}")
 
 
+# The texts of options that several commands have, by their usage.
+SHARED_OPTIONS = {
+    "--json": "print one JSON object",
+    "--schedule TEXT": 'such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
+    "--allow-external-data": "read a model's weights from other files in its folder",
+    "--random SEED": "fills arrays of which only the sizes are given",
+    "--size NAME=N ...": "a size that a model leaves open, for random inputs; INPUT.AXIS=N where it has no name",
+}
+
+
+def add_option(parser: argparse._ActionsContainer, usage: str, text: str = "", **settings: Any) -> None:
+    """Declare an option, a flag or an argument.
+
+    Args:
+        parser: of which command, or a group of its options.
+        usage: how help shows it: `--list`, `-o --output FILE`, `--input NAME=FILE ...` for one that may be repeated,
+            `FILE` for an argument and `[FILE]` for one that may be left out.
+        text: its help; that of `SHARED_OPTIONS` when omitted.
+        settings: others of argparse, such as `type`.
+    """
+    words = usage.removesuffix(" ...").split()
+    flags = [word for word in words if word.startswith("-")]
+    metavar = words[-1] if words[-1] not in flags else None
+    if metavar is not None:
+        settings["metavar"] = metavar.strip("[]")
+    elif "action" not in settings:
+        settings["action"] = "store_true"
+    if usage.endswith(" ..."):
+        settings = {"action": "append", "default": [], **settings}
+    if not flags and metavar is not None:
+        flags = [metavar.strip("[]").lower()]
+        settings |= {"nargs": "?"} if metavar.startswith("[") else {}
+    parser.add_argument(*flags, help=text or SHARED_OPTIONS[usage], **settings)
+
+
 def flag_of(name: str) -> str:
     """Return the option of a name: `--batch-dims` of `batch_dims`."""
     return f"--{name.replace('_', '-')}"

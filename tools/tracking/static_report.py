@@ -27,7 +27,18 @@ from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
 from ...playground.machine_analysis import MachineAnalysisError, machine_analysis
 from ..console.problem_options import check_machine
-from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress, say, write_text
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    add_option,
+    check_file,
+    make_console,
+    progress,
+    say,
+    write_text,
+)
 from .collect import MACHINE, TARGET, THREADS
 from .kernel_facts import Conditions, LoopFacts, StaticReport, read_report
 
@@ -182,23 +193,15 @@ _CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sap
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    group = parser.add_argument_group(
-        "static report", "what the kernels are compiled to for a fixed machine, the same on every machine; no time"
-    )
-    group.add_argument("--static", action="store_true", help="print that instead of running the suite")
-    group.add_argument("--target", metavar="CPU", help=f"LLVM's name of the CPU (default: {TARGET})")
-    group.add_argument(
-        "--machine",
-        metavar="FILE",
-        help=f"the machine that schedules are chosen for, as by GATHERNEST_MACHINE (default: {MACHINE}); "
-        f"{THREADS} threads where it has none",
-    )
-    group.add_argument(
-        "--against",
-        metavar="FILE|REV",
-        help=f"explain what differs from a report in a file, or from {COMMITTED} of a revision; status 1 if anything",
-    )
-    group.add_argument("--write", action="store_true", help="write the report to the file of --against")
+    about = "what the kernels are compiled to for a fixed machine, the same on every machine; no time"
+    group = parser.add_argument_group("static report", about)
+    add_option(group, "--static", "print that instead of running the suite")
+    add_option(group, "--target CPU", f"LLVM's name of the CPU (default: {TARGET})")
+    machine = f"the machine that schedules are chosen for, as by GATHERNEST_MACHINE (default: {MACHINE})"
+    add_option(group, "--machine FILE", f"{machine}; {THREADS} threads where it has none")
+    against = f"explain what differs from a report in a file, or from {COMMITTED} of a revision; status 1 if anything"
+    add_option(group, "--against FILE|REV", against)
+    add_option(group, "--write", "write the report to the file of --against")
 
 
 def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
