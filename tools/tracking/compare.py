@@ -272,7 +272,7 @@ def _notes(comparison: "Comparison", fewest: int, preparing_s: float, restarting
 
 def show(comparison: "Comparison", options: argparse.Namespace) -> int:
     """Write the result as the options say, and return the exit status."""
-    from .report import as_json, as_markdown, as_table
+    from .report import as_json, as_markdown, print_comparison
 
     say("note", *(f"{name}: {why}" for name, why in comparison.missing.items()), *comparison.notes)
     if options.json is not None:
@@ -280,23 +280,9 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
     if options.markdown:
         sys.stdout.write(as_markdown(comparison))
     elif options.json != "-":
-        console = make_console()
-        if comparison.series:
-            console.print(as_table(comparison), soft_wrap=False)
-        for name, why in comparison.why.items():
-            console.print(f"\n{name}: {why.summary}", style="bold")
-            if why.lines:
-                console.print("\n".join(f"  {line}" for line in why.lines))
-        for name, (_, *lines) in comparison.exact_lines.items():
-            console.print(f"\n{name}:", style="bold")
-            console.print("\n".join(f"  {line}" for line in lines), markup=False)
-        console.print(f"\n{comparison.headline}", style="bold")
-        console.print(f"{comparison.meaning} {comparison.machine}.".lstrip(), style="dim")
-    if (
-        comparison.of("slower")
-        or comparison.of("probably slower")
-        or any(found.worse for found in comparison.exact.values())
-    ):
+        print_comparison(comparison, make_console())
+    is_worse = comparison.of("slower") or comparison.of("probably slower")
+    if is_worse or any(found.worse for found in comparison.exact.values()):
         return FAILED
     is_known = all(found.is_known for found in comparison.exact.values()) and (comparison.series or comparison.exact)
     return DONE if is_known and not comparison.of("cannot tell") else CANNOT_TELL
