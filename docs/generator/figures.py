@@ -87,7 +87,7 @@ def compare_figure() -> str:
     print_comparison(Comparison((base, head), series, {}, 24, 1, machine, why={"rows-16B": why}), console)
     lines = ["$ gathernest bench compare HEAD --case rows-16B,pipeline,scalars-16KB-table", ""]
     lines += console.file.getvalue().splitlines()
-    root = drawing("terminal", "A comparison of two revisions", "One benchmark is slower, since a pass makes no prefetches.")
+    root = drawing("terminal", "A comparison of two revisions", "One benchmark is slower: a pass makes no prefetches.")
     for number, line in enumerate(lines):
         colour = (
             COLOURS.get(line.strip()[:1]) if line.startswith("      ") else COLOURS["r"] if "slower " in line else None

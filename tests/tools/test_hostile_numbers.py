@@ -216,9 +216,6 @@ class Doors:
     def stored(self, rng: random.Random) -> None:
         path = self._file(damaged(rng, REGRET))
         run(cli.main, "bench", "--regret", "--from", str(path))
-        sockets = {"core": MACHINE, "sockets": 2, "cores": 8, "launch_ns_of_thread": 9.0, "remote_lines": 1.5}
-        path = self._file(damaged(rng, sockets))
-        run(cli.main, "bench", "--scaling", "--case", "rows-f32", "--model", str(path))
 
     def argument(self, rng: random.Random) -> None:
         number = rng.choice((2**31, 2**62, 2**63, -(2**63), 10**30, 10**5000, -(10**5000), 1e39, float("nan"), 1e-320))

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
@@ -45,11 +45,10 @@ EXAMPLES = """examples:
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --store
   gathernest bench --ablation --case 'rows-*'
-  gathernest bench --scaling --model docs/two_sockets.json
+  gathernest bench --scaling --rounds 31
   gathernest bench --regret --csv docs/measurements/mine.csv
   gathernest bench --regret --from docs/measurements/mine.csv
   gathernest bench --by-hand
-  gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -79,10 +78,8 @@ def add_arguments(parser: Parser) -> None:
         ("--scaling", "time gathers on one thread and on all instead, as Markdown; no peers"),
         ("--regret", "time chosen schedules beside other candidates instead, with the predicted times; no peers"),
         ("--by-hand", "time cases beside C written by hand instead, as Markdown; no peers"),
-        ("--alternating", "time calls right behind calls of each peer instead, as Markdown"),
         ("--markdown", "print the table as Markdown"),
         ("--store", "write all to docs/machines, as this machine's (with --family into it); `make docs` shows it"),
-        ("--model FILE", "with --scaling: predict for the machine of several sockets in FILE"),
         ("--csv FILE", "with --regret: write each candidate with its time to FILE"),
         ("--json FILE", "write everything as one JSON object; - for standard output"),
         ("--plot FILE", "draw the ratios, and the roofline, as .svg"),
@@ -133,30 +130,39 @@ def _list(cases: "Cases", _: argparse.Namespace) -> int:
 
 
 def _ablation(cases: "Cases", options: argparse.Namespace) -> int:
-    threads = _threads(options)
     from .ablation import ablate, as_markdown
 
-    say("note", *_busy_notes())
-    with progress("ablating", len(cases)) as advance:
-        print(as_markdown(ablate(_cut(cases, options), rounds=_rounds(options), threads=threads, advance=advance)))
-    return DONE
+    return _print_timed("ablating", ablate, as_markdown, cases, options)
 
 
 def _scaling(cases: "Cases", options: argparse.Namespace) -> int:
-    threads = _threads(options)
     from . import scaling
 
-    plain = [case for case in cases if case.is_plain] if options.case or options.family else scaling.CASES
-    if options.model is not None:
-        predicted = scaling.predict(plain, scaling.read_sockets(Path(options.model)))
-        print(scaling.predictions_as_markdown(predicted))
-        return DONE
+    threads = _threads(options)
     if threads < 2:
         raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
+    plain = [case for case in cases if case.is_plain] if options.case or options.family else scaling.CASES
+    return _print_timed("scaling", scaling.scale, lambda found: scaling.as_markdown(found, threads), plain, options)
+
+
+def _by_hand(cases: "Cases", options: argparse.Namespace) -> int:
+    from .by_hand import CASES, as_markdown, compare
+
+    conditions = _threads(options), _rounds(options)
+    timed = cases if options.case or options.family else CASES
+    return _print_timed("beside C by hand", compare, lambda found: as_markdown(found, *conditions), timed, options)
+
+
+def _print_timed(
+    title: str, measure: Callable[..., Any], shown: Callable[[Any], str], cases: "Cases", options: argparse.Namespace
+) -> int:
+    """Measure cases behind a bar, and print the result."""
+    threads = _threads(options)
     say("note", *_busy_notes())
-    with progress("scaling", len(plain)) as advance:
-        found = scaling.scale(_cut(plain, options), rounds=_rounds(options), threads=threads, advance=advance)
-    print(scaling.as_markdown(found, threads))
+    timed = _cut(cases, options)
+    with progress(title, len(timed)) as advance:
+        found = measure(timed, rounds=_rounds(options), threads=threads, advance=advance)
+    print(shown(found))
     return DONE
 
 
@@ -184,32 +190,6 @@ def _regret(cases: "Cases", options: argparse.Namespace) -> int:
     wrong = [text for one in measured.cases for text in one.wrong]
     say("wrong", *wrong)
     return FAILED if wrong else DONE
-
-
-def _by_hand(cases: "Cases", options: argparse.Namespace) -> int:
-    threads, rounds = _threads(options), _rounds(options)
-    from .by_hand import CASES, as_markdown, compare
-
-    say("note", *_busy_notes())
-    timed = _cut(cases if options.case or options.family else CASES, options)
-    with progress("beside C by hand", len(timed)) as advance:
-        print(as_markdown(compare(timed, rounds=rounds, threads=threads, advance=advance), threads, rounds))
-    return DONE
-
-
-def _alternating(cases: "Cases", options: argparse.Namespace) -> int:
-    threads, rounds = _threads(options), _rounds(options)
-    from .alternating import CASES, alternate, as_markdown
-    from .peers import enter
-
-    with progress("importing the peers"):
-        entrants = enter(options.peers, threads)
-    say("note", *entrants.notes, *_busy_notes())
-    timed = _cut(cases if options.case or options.family else CASES, options)
-    with progress("alternating", len(timed)) as advance:
-        found = alternate(timed, entrants.candidates[1:], rounds=rounds, threads=threads, advance=advance)
-    print(as_markdown(found, threads, rounds))
-    return DONE
 
 
 def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
@@ -297,10 +277,9 @@ WAYS = {
     _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store", "plot"}),
     "list": _Way(_list, frozenset()),
     "ablation": _Way(_ablation, _TIMING | {"markdown"}),
-    "scaling": _Way(_scaling, _TIMING | {"markdown", "model"}),
+    "scaling": _Way(_scaling, _TIMING | {"markdown"}),
     "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "json", "csv", "stored"}),
     "by_hand": _Way(_by_hand, _TIMING | {"markdown"}),
-    "alternating": _Way(_alternating, _TIMING | {"markdown", "peers"}),
     "static": _Way(static_report.run, frozenset({"against", "json", "machine", "target", "threads", "write"})),
 }
 
