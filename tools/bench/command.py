@@ -26,7 +26,7 @@ from ..console.terminal import (
     words,
     write_text,
 )
-from ..tracking import compare, static_report
+from ..tracking import COMMITTED, MACHINE, TARGET, THREADS, compare
 
 if TYPE_CHECKING:
     from .cases import Case
@@ -87,7 +87,15 @@ def add_arguments(parser: Parser) -> None:
         add_option(parser, usage, text)
     stored = "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"
     add_option(parser, "--from FILE", stored, dest="stored")
-    static_report.add_arguments(parser)
+    about = "what the kernels are compiled to for a fixed machine, the same on every machine; no time"
+    group = parser.add_argument_group("static report", about)
+    add_option(group, "--static", "print that instead of running the suite")
+    add_option(group, "--target CPU", f"LLVM's name of the CPU (default: {TARGET})")
+    machine = f"the machine that schedules are chosen for, as by GATHERNEST_MACHINE (default: {MACHINE})"
+    add_option(group, "--machine FILE", f"{machine}; {THREADS} threads where it has none")
+    against = f"explain what differs from a report in a file, or from {COMMITTED} of a revision; status 1 if anything"
+    add_option(group, "--against FILE|REV", against)
+    add_option(group, "--write", "write the report to the file of --against")
     added = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", description="without one, the suite is timed beside peers"
     )
@@ -118,6 +126,12 @@ def _more_cases(options: argparse.Namespace) -> "Cases":
 
 
 # ---- ways to measure ----
+
+
+def _static(cases: "Cases", options: argparse.Namespace) -> int:
+    from ..tracking import static_report
+
+    return static_report.run(cases, options)
 
 
 def _list(cases: "Cases", _: argparse.Namespace) -> int:
@@ -280,7 +294,7 @@ WAYS = {
     "scaling": _Way(_scaling, _TIMING | {"markdown"}),
     "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "json", "csv", "stored"}),
     "by_hand": _Way(_by_hand, _TIMING | {"markdown"}),
-    "static": _Way(static_report.run, frozenset({"against", "json", "machine", "target", "threads", "write"})),
+    "static": _Way(_static, frozenset({"against", "json", "machine", "target", "threads", "write"})),
 }
 
 
