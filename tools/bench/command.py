@@ -137,9 +137,10 @@ def _static(cases: "Cases", options: argparse.Namespace) -> int:
 def _list(cases: "Cases", _: argparse.Namespace) -> int:
     from .cases import describe
 
-    width = max(len(case.name) for case in cases)
+    widths = [max(map(len, names)) for names in zip(*((case.name, case.family) for case in cases), strict=True)]
     for case in cases:
-        print(f"{case.name:<{width}}  {case.family:<15}  {case.operator}: {describe(case)}")
+        operator = "" if case.operator == "gather" else f"{case.operator}: "
+        print(f"{case.name:<{widths[0]}} {case.family:<{widths[1]}} {operator}{describe(case)}")
     return DONE
 
 

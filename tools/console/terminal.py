@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises our errors, with suggestions of close names."""
 
     def __init__(self, **settings: Any):
+        settings |= {name: wrapped(settings[name]) for name in ("description", "epilog") if settings.get(name)}
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> NoReturn:
@@ -63,6 +65,12 @@ class Parser(argparse.ArgumentParser):
                 return
             if flag.startswith("--") and flag not in known:
                 self.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+
+
+def wrapped(text: str) -> str:
+    """Return a text whose paragraphs fit 80 columns; a paragraph with indented lines, such as examples, stays."""
+    parts = (part if "\n  " in part else textwrap.fill(" ".join(part.split()), 80) for part in text.split("\n\n"))
+    return "\n\n".join(parts)
 
 
 # The texts of options that several commands have, by their usage.
