@@ -11,11 +11,10 @@ from .. import __version__
 from ..ir.errors import did_you_mean
 from ..kernels.host.knobs import KNOBS
 from . import bench
-from .commands import bisect, build, cache, demo, play, report, run, show, step, tune, warm
+from .commands import build, cache, demo, doctor, play, report, run, show, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
-from .machine import calibrate, doctor
 
 COMMANDS = {
     "demo": demo,
@@ -24,12 +23,9 @@ COMMANDS = {
     "report": report,
     "play": play,
     "exec": exec_command,
-    "bisect": bisect,
-    "step": step,
     "tune": tune,
     "warm": warm,
     "build": build,
-    "calibrate": calibrate,
     "cache": cache,
     "bench": bench,
     "doctor": doctor,

@@ -35,7 +35,7 @@ from ..lowering.stage_files import edited_stages, write_stages
 from ..lowering.upstream.machine_code import strict_module
 from .console.completion import add_completion
 from .console.stages import SEPARATOR, join_stages
-from .console.terminal import DONE, FAILED, Parser, UsageError, check_file, check_folder, run_tool
+from .console.terminal import DONE, FAILED, Parser, UsageError, check_file, check_folder, run_tool, wrapped
 
 PROGRAM = "gathernest-opt"
 EXAMPLES = """examples:
@@ -119,7 +119,7 @@ class OptMain(xDSLOptMain):
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
         arg_parser.__class__ = Parser
-        arg_parser.prog, arg_parser.epilog = PROGRAM, EXAMPLES
+        arg_parser.prog, arg_parser.epilog = PROGRAM, wrapped(EXAMPLES)
         arg_parser.formatter_class, arg_parser.allow_abbrev = argparse.RawDescriptionHelpFormatter, False
         listing = next(action for action in arg_parser._actions if action.dest == "passes")
         listing.help = "passes and named pipelines; see --list-passes"

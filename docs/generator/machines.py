@@ -24,7 +24,6 @@ from gathernest.tools.bench.report import (
     time_text,
     together_text,
 )
-from gathernest.tools.bench.scaling import CASES, predict, predictions_as_markdown, read_sockets
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")
@@ -303,6 +302,8 @@ def _name(run: Run) -> str:
 
 def _sockets() -> str:
     """Return the prediction for the machine in two_sockets.json."""
+    from sockets import CASES, predict, predictions_as_markdown, read_sockets
+
     return predictions_as_markdown(predict(CASES, read_sockets(DOCS / "two_sockets.json")))
 
 

@@ -26,7 +26,7 @@ SHOTS = {
 
 def main() -> None:
     """Write the report of one gather, and a picture for each entry of `SHOTS`."""
-    spec = importlib.util.spec_from_file_location("browser", ROOT / "tests" / "kernels" / "report" / "browser.py")
+    spec = importlib.util.spec_from_file_location("browser", ROOT / "tests" / "playground" / "report" / "browser.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,6 +1,6 @@
 """Which machine model schedules are chosen by: the knob `machine`, a calibration, or the built-in one for this CPU.
 
-A file for the knob `machine` holds one JSON object of fields. `gathernest calibrate` writes a calibration to
+A file for the knob `machine` holds one JSON object of fields. `gathernest doctor --calibrate` writes a calibration to
 
     <cache folder>/machines/<digest of the machine>.json
 

@@ -170,7 +170,9 @@ class Explanation:
     def _model_bound_lines(self) -> list[str]:
         lines = _rows(_rate_rows(self.model_bound))
         if self.model_bound.time_us > self.fastest_us:
-            lines.append("this machine is faster than its model, whose roofline is no bound: see gathernest calibrate")
+            lines.append(
+                "this machine is faster than its model, whose roofline is no bound: see gathernest doctor --calibrate"
+            )
         return lines
 
     def _time_lines(self) -> list[str]:

@@ -35,6 +35,7 @@ REASONS = {
     "is what CI runs",
     "needs a quiet machine",
     "needs another runtime",
+    "runs in tests/docs/test_contributing.py",
     "runs in tests/plugins, where the package is installed",
     "runs in tests/tools/commands/test_build.py, where there is a C compiler",
     "runs in tests/upstream, where mlir-opt is installed",

@@ -9,8 +9,8 @@ import pytest
 
 from gathernest.ir.errors import CompileError
 from gathernest.tools import cli
+from gathernest.tools.commands import doctor
 from gathernest.tools.console import terminal
-from gathernest.tools.machine import doctor
 
 SHOW = ("show", "--data", "9x4xf32", "--indices", "5xi64")
 

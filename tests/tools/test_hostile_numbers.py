@@ -73,7 +73,7 @@ OPTIONS = (
     *(("show", *ARRAYS, "--axis"), ("show", *ARRAYS, "--batch-dims"), ("show", *GRADIENT, "--scale")),
     *(("show", "--indices", "7xi64", "--data"), ("show", "--data", "40x3xf32", "--indices")),
     *(("show", *ARRAYS, "--schedule"), ("show", *ARRAYS, "--machine"), ("show", *ARRAYS, "--threads")),
-    *(("step", *ARRAYS, "--random"), ("demo", "--rounds"), ("warm", "--jobs"), ("cache", "--limit-mb")),
+    *(("exec", "--step", "0", *ARRAYS, "--random"), ("demo", "--rounds"), ("warm", "--jobs"), ("cache", "--limit-mb")),
     *(("bench", "--rounds"), ("bench", "--threads"), ("tune", *ARRAYS, "--forget"), ("split", "x.onnx", "--size")),
     *(("build", "--so", "x.so", *ARRAYS, "--axis"), ("play", "--port")),
 )
@@ -216,9 +216,6 @@ class Doors:
     def stored(self, rng: random.Random) -> None:
         path = self._file(damaged(rng, REGRET))
         run(cli.main, "bench", "--regret", "--from", str(path))
-        sockets = {"core": MACHINE, "sockets": 2, "cores": 8, "launch_ns_of_thread": 9.0, "remote_lines": 1.5}
-        path = self._file(damaged(rng, sockets))
-        run(cli.main, "bench", "--scaling", "--case", "rows-f32", "--model", str(path))
 
     def argument(self, rng: random.Random) -> None:
         number = rng.choice((2**31, 2**62, 2**63, -(2**63), 10**30, 10**5000, -(10**5000), 1e39, float("nan"), 1e-320))

@@ -17,7 +17,8 @@ from ...kernels.problems.named_problem import problem_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..console.terminal import UsageError
 
-__all__ = ["RUN", "Call", "Case", "Inputs", "describe", "expected", "gather_of", "larger_than", "problem_of_case"]
+__all__ = ["APART", "BY_NAME", "FAMILIES", "RUN", "SUITE", "Call", "Case", "Inputs", "Shape", "chosen", "describe"]
+__all__ += ["expected", "gather_of", "larger_than", "problem_of_case"]
 
 
 def gather_of(case: Case) -> OperatorSpec:
@@ -80,9 +81,6 @@ def _take(data: np.ndarray, indices: np.ndarray, axis: int, batch_dims: int) -> 
 
 def _type(shape: Shape, dtype: str) -> str:
     return "x".join([*map(str, shape), element_type_name(np.dtype(dtype))])
-
-
-__all__ = ["APART", "BY_NAME", "FAMILIES", "SUITE", "chosen"]
 
 
 def chosen(patterns: Sequence[str], families: Sequence[str], more: Sequence[Case] = ()) -> tuple[Case, ...]:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
@@ -17,6 +17,7 @@ from ..console.terminal import (
     FAILED,
     Parser,
     UsageError,
+    add_option,
     check_file,
     make_console,
     positive,
@@ -25,7 +26,7 @@ from ..console.terminal import (
     words,
     write_text,
 )
-from ..tracking import compare, static_report
+from ..tracking import COMMITTED, MACHINE, TARGET, THREADS, compare
 
 if TYPE_CHECKING:
     from .cases import Case
@@ -44,11 +45,10 @@ EXAMPLES = """examples:
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --store
   gathernest bench --ablation --case 'rows-*'
-  gathernest bench --scaling --model docs/two_sockets.json
+  gathernest bench --scaling --rounds 31
   gathernest bench --regret --csv docs/measurements/mine.csv
   gathernest bench --regret --from docs/measurements/mine.csv
   gathernest bench --by-hand
-  gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -57,23 +57,20 @@ Peers that are installed take part: pip install 'gathernest[peers]' installs all
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    for flag, names, said in (
-        ("--case", "PATTERN,..", "names of cases; * stands for anything"),
-        ("--family", "NAME,..", "families of cases"),
-        ("--peers", "NAME,..", "peers (default: those that are installed)"),
+    for usage, text, kind in (
+        ("--case PATTERN,..", "names of cases; * stands for anything", words),
+        ("--family NAME,..", "families of cases", words),
+        ("--peers NAME,..", "peers (default: those that are installed)", words),
+        ("--rounds N", f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)", positive),
+        ("--threads N", "threads for everyone (default: as gathernest)", positive),
+        (
+            "--candidates N",
+            f"with --regret: schedules of a case, with the chosen one (default: {MAX_CANDIDATES})",
+            positive,
+        ),
     ):
-        parser.add_argument(flag, type=words, default=[], metavar=names, help=said)
-    parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)"
-    )
-    parser.add_argument("--threads", type=positive, metavar="N", help="threads for everyone (default: as gathernest)")
-    parser.add_argument(
-        "--candidates",
-        type=positive,
-        metavar="N",
-        help=f"with --regret: schedules of a case, the chosen one included (default: {MAX_CANDIDATES})",
-    )
-    for flag, said in (
+        add_option(parser, usage, text, type=kind, default=[] if kind is words else None)
+    for usage, text in (
         ("--quick", f"cut every dimension to {QUICK_SIZE}: shows that all runs, and little of how fast"),
         ("--no-new-results", "leave out the calls without out=, a third of the time"),
         ("--list", "print the cases instead of running them"),
@@ -81,20 +78,24 @@ def add_arguments(parser: Parser) -> None:
         ("--scaling", "time gathers on one thread and on all instead, as Markdown; no peers"),
         ("--regret", "time chosen schedules beside other candidates instead, with the predicted times; no peers"),
         ("--by-hand", "time cases beside C written by hand instead, as Markdown; no peers"),
-        ("--alternating", "time calls right behind calls of each peer instead, as Markdown"),
         ("--markdown", "print the table as Markdown"),
         ("--store", "write all to docs/machines, as this machine's (with --family into it); `make docs` shows it"),
+        ("--csv FILE", "with --regret: write each candidate with its time to FILE"),
+        ("--json FILE", "write everything as one JSON object; - for standard output"),
+        ("--plot FILE", "draw the ratios, and the roofline, as .svg"),
     ):
-        parser.add_argument(flag, action="store_true", help=said)
-    for flag, said in (
-        ("--model", "with --scaling: predict for the machine of several sockets in FILE"),
-        ("--csv", "with --regret: write each candidate with its time to FILE"),
-        ("--from", "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"),
-        ("--json", "write everything as one JSON object; - for standard output"),
-        ("--plot", "draw the ratios, and the roofline, as .svg"),
-    ):
-        parser.add_argument(flag, dest="stored" if flag == "--from" else None, metavar="FILE", help=said)
-    static_report.add_arguments(parser)
+        add_option(parser, usage, text)
+    stored = "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"
+    add_option(parser, "--from FILE", stored, dest="stored")
+    about = "what the kernels are compiled to for a fixed machine, the same on every machine; no time"
+    group = parser.add_argument_group("static report", about)
+    add_option(group, "--static", "print that instead of running the suite")
+    add_option(group, "--target CPU", f"LLVM's name of the CPU (default: {TARGET})")
+    machine = f"the machine that schedules are chosen for, as by GATHERNEST_MACHINE (default: {MACHINE})"
+    add_option(group, "--machine FILE", f"{machine}; {THREADS} threads where it has none")
+    against = f"explain what differs from a report in a file, or from {COMMITTED} of a revision; status 1 if anything"
+    add_option(group, "--against FILE|REV", against)
+    add_option(group, "--write", "write the report to the file of --against")
     added = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", description="without one, the suite is timed beside peers"
     )
@@ -127,40 +128,56 @@ def _more_cases(options: argparse.Namespace) -> "Cases":
 # ---- ways to measure ----
 
 
+def _static(cases: "Cases", options: argparse.Namespace) -> int:
+    from ..tracking import static_report
+
+    return static_report.run(cases, options)
+
+
 def _list(cases: "Cases", _: argparse.Namespace) -> int:
     from .cases import describe
 
-    width = max(len(case.name) for case in cases)
+    widths = [max(map(len, names)) for names in zip(*((case.name, case.family) for case in cases), strict=True)]
     for case in cases:
-        print(f"{case.name:<{width}}  {case.family:<15}  {case.operator}: {describe(case)}")
+        operator = "" if case.operator == "gather" else f"{case.operator}: "
+        print(f"{case.name:<{widths[0]}} {case.family:<{widths[1]}} {operator}{describe(case)}")
     return DONE
 
 
 def _ablation(cases: "Cases", options: argparse.Namespace) -> int:
-    threads = _threads(options)
     from .ablation import ablate, as_markdown
 
-    say("note", *_busy_notes())
-    with progress("ablating", len(cases)) as advance:
-        print(as_markdown(ablate(_cut(cases, options), rounds=_rounds(options), threads=threads, advance=advance)))
-    return DONE
+    return _print_timed("ablating", ablate, as_markdown, cases, options)
 
 
 def _scaling(cases: "Cases", options: argparse.Namespace) -> int:
-    threads = _threads(options)
     from . import scaling
 
-    plain = [case for case in cases if case.is_plain] if options.case or options.family else scaling.CASES
-    if options.model is not None:
-        predicted = scaling.predict(plain, scaling.read_sockets(Path(options.model)))
-        print(scaling.predictions_as_markdown(predicted))
-        return DONE
+    threads = _threads(options)
     if threads < 2:
         raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
+    plain = [case for case in cases if case.is_plain] if options.case or options.family else scaling.CASES
+    return _print_timed("scaling", scaling.scale, lambda found: scaling.as_markdown(found, threads), plain, options)
+
+
+def _by_hand(cases: "Cases", options: argparse.Namespace) -> int:
+    from .by_hand import CASES, as_markdown, compare
+
+    conditions = _threads(options), _rounds(options)
+    timed = cases if options.case or options.family else CASES
+    return _print_timed("beside C by hand", compare, lambda found: as_markdown(found, *conditions), timed, options)
+
+
+def _print_timed(
+    title: str, measure: Callable[..., Any], shown: Callable[[Any], str], cases: "Cases", options: argparse.Namespace
+) -> int:
+    """Measure cases behind a bar, and print the result."""
+    threads = _threads(options)
     say("note", *_busy_notes())
-    with progress("scaling", len(plain)) as advance:
-        found = scaling.scale(_cut(plain, options), rounds=_rounds(options), threads=threads, advance=advance)
-    print(scaling.as_markdown(found, threads))
+    timed = _cut(cases, options)
+    with progress(title, len(timed)) as advance:
+        found = measure(timed, rounds=_rounds(options), threads=threads, advance=advance)
+    print(shown(found))
     return DONE
 
 
@@ -188,32 +205,6 @@ def _regret(cases: "Cases", options: argparse.Namespace) -> int:
     wrong = [text for one in measured.cases for text in one.wrong]
     say("wrong", *wrong)
     return FAILED if wrong else DONE
-
-
-def _by_hand(cases: "Cases", options: argparse.Namespace) -> int:
-    threads, rounds = _threads(options), _rounds(options)
-    from .by_hand import CASES, as_markdown, compare
-
-    say("note", *_busy_notes())
-    timed = _cut(cases if options.case or options.family else CASES, options)
-    with progress("beside C by hand", len(timed)) as advance:
-        print(as_markdown(compare(timed, rounds=rounds, threads=threads, advance=advance), threads, rounds))
-    return DONE
-
-
-def _alternating(cases: "Cases", options: argparse.Namespace) -> int:
-    threads, rounds = _threads(options), _rounds(options)
-    from .alternating import CASES, alternate, as_markdown
-    from .peers import enter
-
-    with progress("importing the peers"):
-        entrants = enter(options.peers, threads)
-    say("note", *entrants.notes, *_busy_notes())
-    timed = _cut(cases if options.case or options.family else CASES, options)
-    with progress("alternating", len(timed)) as advance:
-        found = alternate(timed, entrants.candidates[1:], rounds=rounds, threads=threads, advance=advance)
-    print(as_markdown(found, threads, rounds))
-    return DONE
 
 
 def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
@@ -244,13 +235,14 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
         sys.stdout.write(reporting.as_markdown(report))
     elif options.json != "-":
         console = make_console()
-        console.width = max(console.width, reporting.WIDTH)  # a table that is cut says less than one that wraps
-        console.print("times as fast as each peer; the best peer of a case in bold", style="bold")
-        console.print(reporting.as_table(report), soft_wrap=False)
-        console.print("\ngeometric means against the best peer of each case", style="bold")
-        for line in reporting.summary(report):
-            console.print(f"  {line}")
-        console.print(f"\n{reporting.conditions(report)}", style="dim")
+        console.width = max(console.width, reporting.WIDTH)
+        for title, shown in (("into a given result", report), ("into a new result", report.of_new_results)):
+            if shown is not None:
+                console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
+                console.print(reporting.as_table(shown), soft_wrap=False)
+                console.print("\ngeometric means against the best peer of each case", style="bold")
+                console.print("\n".join(reporting.summary(shown)), end="\n\n")
+        console.print(reporting.conditions(report), style="dim", soft_wrap=False)
     say("wrong", *report.wrong)
     return FAILED if report.wrong else DONE
 
@@ -300,11 +292,10 @@ WAYS = {
     _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store", "plot"}),
     "list": _Way(_list, frozenset()),
     "ablation": _Way(_ablation, _TIMING | {"markdown"}),
-    "scaling": _Way(_scaling, _TIMING | {"markdown", "model"}),
+    "scaling": _Way(_scaling, _TIMING | {"markdown"}),
     "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "json", "csv", "stored"}),
     "by_hand": _Way(_by_hand, _TIMING | {"markdown"}),
-    "alternating": _Way(_alternating, _TIMING | {"markdown", "peers"}),
-    "static": _Way(static_report.run, frozenset({"against", "json", "machine", "target", "threads", "write"})),
+    "static": _Way(_static, frozenset({"against", "json", "machine", "target", "threads", "write"})),
 }
 
 

@@ -1,15 +1,14 @@
 """The runtimes that run the cases: gathernest, and its peers, each a class that prepares calls.
 
-A peer says which cases it cannot run and why, and prepares the others for its runtime's fastest path: sessions are made
-beforehand, inputs are not copied in a call, and the result is given where the runtime takes one. A runtime is imported
-by `Peer.__init__`, and nowhere else.
+A peer prepares the cases that `REJECTIONS` leaves to it for its runtime's fastest path: sessions are made beforehand,
+inputs are not copied in a call, and the result is given where the runtime takes one. A runtime is imported by
+`Peer.__init__`, and nowhere else.
 """
 
 import contextlib
 import math
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,21 +37,52 @@ ONNX_OPSET, ONNX_CPU = 13, ("cpu", 0)
 OPENVINO_DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "bool")
 
 
-class Peer(ABC):
+def _has_other_indices(case: Case) -> bool:
+    return case.index_dtype not in ("int32", "int64")
+
+
+_INDICES = _has_other_indices, "has no {case.index_dtype} indices"
+# The cases that a peer cannot run: a condition and the reason, of which the first that holds counts.
+REJECTIONS: Mapping[str, Sequence[tuple[Callable[[Case], bool], str]]] = {
+    "torch": (_INDICES,),
+    "onnxruntime": (
+        (lambda case: case.is_gradient, "has no gradients"),
+        (lambda case: case.is_reduction, "has no operator for bags"),
+        (lambda case: np.dtype(case.dtype).kind == "c", "has no {case.dtype}"),
+        _INDICES,
+        (
+            lambda case: case.operator == "gather" and case.batch_dims > 0 and case.axis != case.batch_dims,
+            "has no batch_dims for an axis after them",
+        ),
+        (
+            lambda case: _onnx_type(case) == "GatherND" and case.index_dtype != "int64",
+            "has no {case.index_dtype} indices for GatherND",
+        ),
+    ),
+    "openvino": (
+        (lambda case: case.is_gradient, "has no gradients"),
+        (lambda case: case.operator == "gather_max", "has no maxima of bags"),
+        (lambda case: case.dtype not in OPENVINO_DTYPES, "computes in float32 and int32, not in {case.dtype}"),
+        _INDICES,
+    ),
+    "tensorflow": (
+        (lambda case: case.operator in ("gather_elements", "gather_max"), "has no operator for it"),
+        _INDICES,
+    ),
+}
+
+
+class Peer:
     """A runtime that gathers.
 
     Attributes:
         name: as on the command line, and as its package is imported.
-        index_dtypes: the dtypes of indices that it takes; all when empty.
         is_allocating: whether it makes every result, because it can write into none that is given.
-        missing: why it cannot run an operator, by its name.
         threads: how many it uses.
     """
 
     name: ClassVar[str]
-    index_dtypes: ClassVar[tuple[str, ...]] = ()
     is_allocating: ClassVar[bool] = False
-    missing: ClassVar[Mapping[str, str]] = {}
     threads: int = 1
 
     def start(self, threads: int) -> None:
@@ -61,26 +91,33 @@ class Peer(ABC):
 
     def rejection(self, case: Case) -> str | None:
         """Return why it cannot run a case, or None where it can."""
-        if case.operator in self.missing:
-            return self.missing[case.operator]
-        is_taken = not self.index_dtypes or case.index_dtype in self.index_dtypes
-        return None if is_taken else f"has no {case.index_dtype} indices"
+        reasons = (text.format(case=case) for holds, text in REJECTIONS.get(self.name, ()) if holds(case))
+        return next(reasons, None)
 
-    @abstractmethod
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         """Return the ways to run a case that it can run, into the result that `case.into` names.
 
         The arrays live at least as long as the calls. Each call of a case into "new" returns a result of its own.
         """
+        model, data = self.model(case), self.array(inputs.data)
+        out = self.array(inputs.out) if case.into == "out" else None
+        sets = [self.calls(case, model, data, self.array(picks), out) for picks in inputs.indices]
+        return {name: [calls[name] for calls in sets] for name in sets[0]}
+
+    def model(self, case: Case) -> Any:
+        """Return what is made once for all sets of indices, such as a session."""
+
+    def array(self, array: np.ndarray) -> Any:
+        """Return an array as the runtime takes it; those of data and of a given result share its memory."""
+        return array
+
+    def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:
+        """Return the ways to run a case with one set of indices, into `out` or, where it is None, a new result."""
+        raise NotImplementedError
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
         """Return the result of a call as an array: its return value, or `out` for None."""
         return out if returned is None else np.asarray(returned)
-
-
-def _by_way(sets: Sequence[Mapping[str, Call]]) -> Variants:
-    """Return the calls by way, for the ways of each set of indices."""
-    return {name: [calls[name] for calls in sets] for name in sets[0]}
 
 
 def _cut(case: Case) -> tuple[slice, ...]:
@@ -123,37 +160,34 @@ class NumPy(Peer):
 
     name = "numpy"
 
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
-        given = inputs.out if case.into == "out" else None
-        return _by_way([_numpy_calls(case, inputs.data, picks, given) for picks in inputs.indices])
-
-
-def _numpy_calls(case: Case, data: np.ndarray, picks: np.ndarray, out: Any) -> dict[str, Call]:
-    if case.is_gradient:
-        return {"add.at": partial(_numpy_add_at, case, data, picks, out)}
-    if case.is_reduction:
-        ufunc = np.maximum if case.operator == "gather_max" else np.add
-        return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, None, out)}
-    if case.operator == "gather_elements":
-        return {"take_along_axis": partial(np.take_along_axis, data[_cut(case)], picks, case.axis)}
-    grids = _batch_grids(case)
-    if case.operator == "gather_nd":
-        components, rank = tuple(np.moveaxis(picks, -1, 0)), picks.shape[-1]
-        calls: dict[str, Call] = {"index": partial(data.__getitem__, (*grids, *components))}
-        if not case.batch_dims:
-            table, sizes = data.reshape(-1, *case.data[rank:]), case.data[:rank]
-            calls["ravel_multi_index, take"] = lambda: table.take(
-                np.ravel_multi_index(components, sizes), 0, out, "clip"
-            )
-        return calls
-    if case.family == "call" and case.into == "new":
-        return {"take": partial(np.take, data, picks, case.axis)}
-    index: dict[str, Call] = {"index": partial(data.__getitem__, (*grids, picks))} if case.axis == len(grids) else {}
-    if not grids:
-        return {"ndarray.take": partial(data.take, picks, case.axis, out, "clip")} | index
-    if index and math.prod(case.data[: case.batch_dims]) > MAX_PYTHON_BATCHES:
-        return index
-    return index | {"ndarray.take in a loop": _numpy_take_in_loop(case, data, picks, out)}
+    def calls(self, case: Case, model: Any, data: np.ndarray, picks: np.ndarray, out: Any) -> dict[str, Call]:
+        if case.is_gradient:
+            return {"add.at": partial(_numpy_add_at, case, data, picks, out)}
+        if case.is_reduction:
+            ufunc = np.maximum if case.operator == "gather_max" else np.add
+            return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, None, out)}
+        if case.operator == "gather_elements":
+            return {"take_along_axis": partial(np.take_along_axis, data[_cut(case)], picks, case.axis)}
+        grids = _batch_grids(case)
+        if case.operator == "gather_nd":
+            components, rank = tuple(np.moveaxis(picks, -1, 0)), picks.shape[-1]
+            calls: dict[str, Call] = {"index": partial(data.__getitem__, (*grids, *components))}
+            if not case.batch_dims:
+                table, sizes = data.reshape(-1, *case.data[rank:]), case.data[:rank]
+                calls["ravel_multi_index, take"] = lambda: table.take(
+                    np.ravel_multi_index(components, sizes), 0, out, "clip"
+                )
+            return calls
+        if case.family == "call" and case.into == "new":
+            return {"take": partial(np.take, data, picks, case.axis)}
+        index: dict[str, Call] = {}
+        if case.axis == len(grids):
+            index["index"] = partial(data.__getitem__, (*grids, picks))
+        if not grids:
+            return {"ndarray.take": partial(data.take, picks, case.axis, out, "clip")} | index
+        if index and math.prod(case.data[: case.batch_dims]) > MAX_PYTHON_BATCHES:
+            return index
+        return index | {"ndarray.take in a loop": _numpy_take_in_loop(case, data, picks, out)}
 
 
 def _numpy_add_at(case: Case, grad: np.ndarray, picks: np.ndarray, out: Any) -> np.ndarray:
@@ -185,7 +219,6 @@ class Torch(Peer):
     """PyTorch without its autograd, on tensors that share the arrays' memory; `embedding_bag` makes every result."""
 
     name = "torch"
-    index_dtypes = ("int32", "int64")
 
     def __init__(self) -> None:
         import torch  # pyright: ignore[reportMissingImports]
@@ -196,16 +229,14 @@ class Torch(Peer):
         self.torch.set_num_threads(threads)
         self.torch.set_grad_enabled(False)
 
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
-        tensor = self.torch.from_numpy
-        data, out = tensor(inputs.data), tensor(inputs.out) if case.into == "out" else None
-        return _by_way([self._calls(case, data, tensor(picks), out) for picks in inputs.indices])
+    def array(self, array: np.ndarray) -> Any:
+        return self.torch.from_numpy(array)
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
         is_given = returned is None or returned.data_ptr() == out.ctypes.data  # perhaps in another shape
         return out if is_given else np.asarray(returned)
 
-    def _calls(self, case: Case, data: Any, picks: Any, out: Any) -> dict[str, Call]:
+    def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:
         torch = self.torch
         if case.is_gradient:
             return self._gradient_calls(case, data, picks, out)
@@ -265,11 +296,6 @@ class OnnxRuntime(Peer):
     """A session with a model of one node for each case, bound to the arrays' memory."""
 
     name = "onnxruntime"
-    index_dtypes = ("int32", "int64")
-    missing: ClassVar = {
-        "gather_grad": "has no gradients",
-        **dict.fromkeys(("gather_reduce", "gather_max"), "has no operator for bags"),
-    }
 
     def __init__(self) -> None:
         import onnx.helper
@@ -278,32 +304,20 @@ class OnnxRuntime(Peer):
         self.runtime: Any = onnxruntime
         self.helper: Any = onnx.helper
 
-    def rejection(self, case: Case) -> str | None:
-        if case.operator not in self.missing and np.dtype(case.dtype).kind == "c":
-            return f"has no {case.dtype}"
-        if (reason := super().rejection(case)) is not None:
-            return reason
-        if case.operator == "gather" and case.batch_dims and case.axis != case.batch_dims:
-            return "has no batch_dims for an axis after them"
-        if self._node_type(case) == "GatherND" and case.index_dtype != "int64":
-            return f"has no {case.index_dtype} indices for GatherND"
-        return None
-
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
+    def model(self, case: Case) -> Any:
         options = self.runtime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads, options.inter_op_num_threads = self.threads, 1
-        model, providers = self._model(case).SerializeToString(), ["CPUExecutionProvider"]
-        session = self.runtime.InferenceSession(model, options, providers=providers)
-        name, out = self._node_type(case), inputs.out if case.into == "out" else None
-        sets = [indices[..., None] if self._is_batched(case) else indices for indices in inputs.indices]
-        return _by_way([self._calls(session, name, {"data": inputs.data, "indices": picks}, out) for picks in sets])
+        text = self._node(case).SerializeToString()
+        return self.runtime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
         return returned.numpy() if isinstance(returned, self.runtime.OrtValue) else super().result(returned, out)
 
-    def _calls(self, session: Any, name: str, given: Mapping[str, np.ndarray], out: Any) -> dict[str, Call]:
+    def calls(self, case: Case, model: Any, data: np.ndarray, picks: np.ndarray, out: Any) -> dict[str, Call]:
         """Return calls into `out`; or those whose result stays where the runtime put it, and those that copy it."""
+        name, session = _onnx_type(case), model
+        given = {"data": data, "indices": picks[..., None] if _is_batched(case) else picks}
         if out is None:
             values = {key: self.runtime.OrtValue.ortvalue_from_numpy(array) for key, array in given.items()}
             return {
@@ -316,10 +330,10 @@ class OnnxRuntime(Peer):
         binding.bind_output("out", *ONNX_CPU, out.dtype, out.shape, out.ctypes.data)
         return {name: partial(session.run_with_iobinding, binding)}
 
-    def _model(self, case: Case) -> Any:
+    def _node(self, case: Case) -> Any:
         """Return a model of one node, with static shapes."""
-        helper, kind = self.helper, self._node_type(case)
-        indices = (*case.indices, 1) if self._is_batched(case) else case.indices
+        helper, kind = self.helper, _onnx_type(case)
+        indices = (*case.indices, 1) if _is_batched(case) else case.indices
         tensors = {
             "data": (case.dtype, case.data),
             "indices": (case.index_dtype, indices),
@@ -334,16 +348,16 @@ class OnnxRuntime(Peer):
         graph = helper.make_graph([node], case.name, [data, picks], [out])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", ONNX_OPSET)], ir_version=9)
 
-    @staticmethod
-    def _is_batched(case: Case) -> bool:
-        """Return whether a gather along an axis is written as GatherND, as Gather has no batch_dims."""
-        return case.operator == "gather" and case.batch_dims > 0
 
-    @classmethod
-    def _node_type(cls, case: Case) -> str:
-        if case.operator == "gather_nd" or cls._is_batched(case):
-            return "GatherND"
-        return "GatherElements" if case.operator == "gather_elements" else "Gather"
+def _is_batched(case: Case) -> bool:
+    """Return whether a gather along an axis is written as GatherND, as ONNX's Gather has no batch_dims."""
+    return case.operator == "gather" and case.batch_dims > 0
+
+
+def _onnx_type(case: Case) -> str:
+    if case.operator == "gather_nd" or _is_batched(case):
+        return "GatherND"
+    return "GatherElements" if case.operator == "gather_elements" else "Gather"
 
 
 # ---- OpenVINO ----
@@ -353,8 +367,6 @@ class OpenVino(Peer):
     """A compiled model of one node for each case, and an infer request for each set of indices."""
 
     name = "openvino"
-    index_dtypes = ("int32", "int64")
-    missing: ClassVar = {"gather_grad": "has no gradients", "gather_max": "has no maxima of bags"}
 
     def __init__(self) -> None:
         import openvino  # pyright: ignore[reportMissingImports]
@@ -363,30 +375,25 @@ class OpenVino(Peer):
         self.runtime: Any = openvino
         self.operators: Any = opset8
 
-    def rejection(self, case: Case) -> str | None:
-        if case.operator not in self.missing and case.dtype not in OPENVINO_DTYPES:
-            return f"computes in float32 and int32, not in {case.dtype}"
-        return super().rejection(case)
-
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
+    def model(self, case: Case) -> Any:
         settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
-        model = self._model(case)
-        compiled = self.runtime.Core().compile_model(model, "CPU", settings)
+        model = self._node(case)
         name = model.get_results()[0].input_value(0).get_node().get_type_name()
+        return name, self.runtime.Core().compile_model(model, "CPU", settings)
 
-        def request(picks: np.ndarray) -> Any:
+    def calls(self, case: Case, model: Any, data: np.ndarray, picks: np.ndarray, out: Any) -> dict[str, Call]:
+        name, compiled = model
+
+        def request() -> Any:
             made = compiled.create_infer_request()
-            for number, array in enumerate((inputs.data, picks)):
+            for number, array in enumerate((data, picks)):
                 made.set_input_tensor(number, self.runtime.Tensor(array, shared_memory=True))
             return made
 
-        if case.into == "out":
-            return {name: [partial(self._infer_into, request(picks), inputs.out) for picks in inputs.indices]}
-        empty = partial(np.empty, case.gathered, case.dtype)
-        return {
-            name: [partial(self._infer_into, request(picks), empty) for picks in inputs.indices],
-            f"{name}, copied": [partial(_infer_copied, request(picks)) for picks in inputs.indices],
-        }
+        if out is not None:
+            return {name: partial(self._infer_into, request(), out)}
+        empty, copied = partial(np.empty, case.gathered, case.dtype), request()
+        return {name: partial(self._infer_into, request(), empty), f"{name}, copied": lambda: copied.infer()[0]}
 
     def _infer_into(self, request: Any, out: Any) -> np.ndarray:
         """Run a request into an array or a new one that `out` makes; without `share_outputs` it would be copied."""
@@ -395,7 +402,7 @@ class OpenVino(Peer):
         request.infer(share_outputs=True)
         return array
 
-    def _model(self, case: Case) -> Any:
+    def _node(self, case: Case) -> Any:
         """Return a model of one node, with static shapes."""
         operators = self.operators
         data = operators.parameter(list(case.data), np.dtype(case.dtype), name="data")
@@ -409,11 +416,6 @@ class OpenVino(Peer):
         else:
             node = operators.gather(data, indices, operators.constant(np.int64(case.axis)), case.batch_dims)
         return self.runtime.Model([node], [data, indices], case.name)
-
-
-def _infer_copied(request: Any) -> Any:
-    """Run a request, whose result is copied from its own tensor."""
-    return request.infer()[0]
 
 
 # ---- TensorFlow ----
@@ -437,9 +439,7 @@ class TensorFlow(Peer):
     """Eager TensorFlow on the CPU: its raw operators on tensors made beforehand."""
 
     name = "tensorflow"
-    index_dtypes = ("int32", "int64")
     is_allocating = True
-    missing: ClassVar = dict.fromkeys(("gather_elements", "gather_max"), "has no operator for it")
 
     def __init__(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -454,13 +454,11 @@ class TensorFlow(Peer):
                 settings.set_intra_op_parallelism_threads(threads)
                 settings.set_inter_op_parallelism_threads(1)
 
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
-        tensor = self.runtime.convert_to_tensor
+    def array(self, array: np.ndarray) -> Any:
         with _silent(), self.runtime.device("CPU:0"):
-            data = tensor(inputs.data)
-            return _by_way([self._calls(case, data, tensor(picks)) for picks in inputs.indices])
+            return self.runtime.convert_to_tensor(array)
 
-    def _calls(self, case: Case, data: Any, picks: Any) -> dict[str, Call]:
+    def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:
         tensorflow, raw = self.runtime, self.runtime.raw_ops
         if case.is_gradient:
             shape, places = tensorflow.constant(case.data, picks.dtype), picks[:, None]
@@ -501,10 +499,14 @@ class Jax(Peer):
         self.runtime.config.update("jax_platforms", "cpu")
         self.runtime.config.update("jax_enable_x64", True)
 
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
-        function, array = self.runtime.jit(self._function(case)), self.runtime.numpy.asarray
-        data = array(inputs.data)
-        return {"jit": [partial(_run_jax, function, data, array(picks)) for picks in inputs.indices]}
+    def array(self, array: np.ndarray) -> Any:
+        return self.runtime.numpy.asarray(array)
+
+    def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:
+        return {"jit": lambda: model(data, picks).block_until_ready()}
+
+    def model(self, case: Case) -> Any:
+        return self.runtime.jit(self._function(case))
 
     def _function(self, case: Case) -> Callable[[Any, Any], Any]:
         """Return the case as JAX writes it; indices outside are clamped, which costs less than its default."""
@@ -524,10 +526,6 @@ class Jax(Peer):
         for _ in range(case.batch_dims):
             function = self.runtime.vmap(function)
         return function
-
-
-def _run_jax(function: Callable[..., Any], data: Any, picks: Any) -> Any:
-    return function(data, picks).block_until_ready()
 
 
 # ---- who takes part ----

@@ -282,54 +282,45 @@ def _on_one_line(numbers: re.Match[str]) -> str:
     return f"[{' '.join(numbers[0].strip('[]').split())}]"
 
 
-HEADINGS = {OURS: "time", "onnxruntime": "ORT", "tensorflow": "TF"}
+HEADINGS = {OURS: "time", "onnxruntime": "ORT", "openvino": "OV", "tensorflow": "TF"}
 ALL = "all gathers"
-# The width of the widest table, in characters.
-WIDTH = 130
+WIDTH = 80  # of the table on a terminal, in columns
 # The column of calls that make their result.
 NEW = "new result"
 
 
 def as_table(report: Report) -> "Table":
-    """Return a table for the terminal: the ratio to every peer, the best one marked, and the ratio of new results."""
+    """Return a table for a terminal of 80 columns: our time, the ratio to every peer, and the part of the bound.
+
+    The best peer of a case is bold, and red where it is faster.
+    """
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     has_bounds = any(one.of_bound is not None for one in report.measured)
-    has_new = report.of_new_results is not None
     table.add_column("case", no_wrap=True)
-    more = [*(["of bound"] if has_bounds else []), *(["new", "best"] if has_new else [])]
-    for name in (OURS, "best", *report.peers, *more):
+    for name in (OURS, *report.peers, *(["bound"] if has_bounds else [])):
         table.add_column(HEADINGS.get(name, name), justify="right", no_wrap=True)
     family = None
     for one in report.measured:
         if one.case.family != family:
             family = one.case.family
-            table.add_row(Text(family, style="dim"))
-        cells = [Text(f"  {one.case.name}"), Text(time_text(one.median_us.get(OURS)))]
-        cells.append(Text(ratio_text(one.ratio), style=_style(one.ratio)))
-        cells += [Text(_peer_text(one, name), style="bold" if name == one.best_peer else "") for name in report.peers]
-        cells += [Text(_percent(one.of_bound) or "–")] if has_bounds else []
-        if has_new and (new := one.of_new_results) is not None:
-            cells += [Text(time_text(new.median_us.get(OURS))), Text(ratio_text(new.ratio), style=_style(new.ratio))]
-        table.add_row(*cells)
+            table.add_row(Text(f"- {family}", style="dim"))
+        best = "bold red" if one.ratio is not None and one.ratio < 1 else "bold green"
+        cells = [Text(one.case.name), Text(time_text(one.median_us.get(OURS)))]
+        cells += [Text(_peer_text(one, name), style=best if name == one.best_peer else "") for name in report.peers]
+        table.add_row(*cells, *([Text(_percent(one.of_bound) or "–")] if has_bounds else []))
     return table
 
 
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
-    new = {} if report.of_new_results is None else _means(report.of_new_results)
-    lines = [_mean_line(name, mean, new.get(name)) for name, mean in _means(report).items()]
     fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
-    return lines + [
-        f"{name:<24} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
+    means = [f"{name:<22} {_mean_text(mean)}" for name, mean in _means(report).items()]
+    return means + [
+        f"{name:<22} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
     ]
-
-
-def _mean_line(name: str, mean: Mean, new: Mean | None) -> str:
-    told = f"{name:<24} {_mean_text(mean)}"
-    return told if new is None else f"{told}; new results {_mean_text(new)}"
 
 
 def _mean_text(mean: Mean) -> str:
@@ -435,7 +426,3 @@ def _peer_text(one: Measured, name: str) -> str:
 
 def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.0f} %"
-
-
-def _style(ratio: float | None) -> str:
-    return "" if ratio is None else "bold red" if ratio < 1 else "bold green"

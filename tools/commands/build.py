@@ -11,7 +11,7 @@ from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.problems.named_problem import problem_of
 from ..console.problem_options import add_problem_options, problem_arguments
-from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, progress
+from ..console.terminal import DONE, Parser, UsageError, add_option, check_file, make_console, progress
 
 if TYPE_CHECKING:
     from ...kernels.c_functions.declaration import Declaration
@@ -41,27 +41,21 @@ class _InOrder(argparse.Action):
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--so", required=True, type=Path, metavar="OUT", help="the shared library to write")
-    parser.add_argument("--header", type=Path, metavar="OUT", help="its C header (default: that of --so, ending in .h)")
-    parser.add_argument(
-        "--cpu",
-        metavar="NAME",
-        help="the CPU it is for, by LLVM's name: znver3, x86-64-v3, ...; its schedules are chosen for one like it, or "
-        "by GATHERNEST_MACHINE (default: native, this machine's)",
+    add_option(parser, "--so OUT", "the shared library to write", required=True, type=Path)
+    add_option(parser, "--header OUT", "its C header (default: that of --so, ending in .h)", type=Path)
+    add_option(
+        parser,
+        "--cpu NAME",
+        "the CPU it is for, by LLVM's name: znver3, x86-64-v3, ...; its schedules are chosen for one like it, or by "
+        "GATHERNEST_MACHINE (default: native, this machine's)",
     )
     group = parser.add_argument_group("problems", "one or more, with --and between them")
-    add_problem_options(group, required=False, action=_InOrder)
-    group.add_argument(
-        "--name", action=_InOrder, metavar="NAME", help="the C function (default: one that says the problem)"
-    )
-    group.add_argument(
-        "--any-count",
-        action=_InOrder,
-        nargs=0,
-        help="make the first dimension of indices an argument, count; that of --indices is a usual one",
-    )
-    group.add_argument("--and", action=_InOrder, nargs=0, help="begin the next problem")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_problem_options(group, action=_InOrder)
+    add_option(group, "--name NAME", "the C function (default: one that says the problem)", action=_InOrder)
+    any_count = "make the first dimension of indices an argument, count; that of --indices is a usual one"
+    add_option(group, "--any-count", any_count, action=_InOrder, nargs=0)
+    add_option(group, "--and", "begin the next problem", action=_InOrder, nargs=0)
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import json
 
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ..console.terminal import DONE, Parser, UsageError, make_console, positive
+from ..console.terminal import DONE, Parser, UsageError, add_option, make_console, positive
 
 ACTIONS = {
     "info": "how many kernels there are, of these versions and of others, and the limit",
@@ -24,14 +24,10 @@ Tuning records and calibrations stay."""
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     about = "; ".join(f"{name}: {text}" for name, text in ACTIONS.items())
-    parser.add_argument("action", nargs="?", choices=list(ACTIONS), default="info", help=f"{about} (default: info)")
-    parser.add_argument(
-        "--limit-mb",
-        type=positive,
-        metavar="N",
-        help=f"of prune: megabytes that stay (default: GATHERNEST_CACHE_LIMIT_MB, {knobs.cache_limit_mb})",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_option(parser, "[ACTION]", f"{about} (default: info)", choices=list(ACTIONS), default="info")
+    limit = f"of prune: megabytes that stay (default: GATHERNEST_CACHE_LIMIT_MB, {knobs.cache_limit_mb})"
+    add_option(parser, "--limit-mb N", limit, type=positive)
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.stages import draw
-from ..console.terminal import DONE, FAILED, Parser, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, add_option, make_console, positive, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,16 +60,11 @@ class Text:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--rounds", type=positive, default=7, metavar="N", help="rounds of the timing (default: 7)")
-    parser.add_argument(
-        "--sequences",
-        type=positive,
-        default=SEQUENCES,
-        metavar="N",
-        help=f"sequences of {SEQUENCE} tokens to look up at once, {SEQUENCE * WIDTH * 4 / 2**20:.2f} MiB of result "
-        f"each (default: {SEQUENCES})",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_option(parser, "--rounds N", "rounds of the timing (default: 7)", type=positive, default=7)
+    result = f"{SEQUENCE * WIDTH * 4 / 2**20:.2f} MiB of result each"
+    sequences = f"sequences of {SEQUENCE} tokens to look up at once, {result} (default: {SEQUENCES})"
+    add_option(parser, "--sequences N", sequences, type=positive, default=SEQUENCES)
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -267,6 +262,5 @@ def _print_result(console: "Console", facts: dict[str, Any], times: Times) -> No
         cells = [f"{ms:.1f} ms {moved / ms / 1e6:6.1f} GB/s" for ms in measured.values()]
         label = f"{name}, {available_threads()} threads" if name == "gathernest" else name
         console.print(f"  {label:<26}{cells[0]:>24}{cells[1]:>24}")
-    console.print(
-        "  numpy.take has one thread; with out= it runs in mode='clip', in which it does not buffer.", style="dim"
-    )
+    remark = "numpy.take has one thread; with out= it runs in mode='clip', without a buffer."
+    console.print(f"  {remark}", style="dim")

@@ -1,60 +1,126 @@
-"""`gathernest exec`: run a stage from a file, edited or not, and compare its bytes with the operator's reference."""
+"""`gathernest exec`: run a stage, edited or not: compare its bytes, step through an element, or find the wrong pass."""
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
+from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean, show
 from ...kernels.host.dependencies import require
-from ..console.terminal import DONE, FAILED, Parser, UsageError, integer, make_console, progress, seed
+from ...lowering.registry import SCHEDULED_NEST
+from ..console.problem_options import read_schedule
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    add_option,
+    check_file,
+    flag_of,
+    integer,
+    make_console,
+    positive,
+    progress,
+    seed,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ...ir.problem import Problem
+    from ...lowering.proof.prover import Verdict
+    from ...playground.bisect import WrongPass
+    from ...playground.trace import Steps
 
 # The time of the interpreter for an element in seconds, and the number of elements from which `run` announces it.
 ELEMENT_S, MANY_ELEMENTS = 2e-4, 50_000
 EXAMPLES = """examples:
   gathernest show --data 5x4xf32 --indices 3xi64 --stage fold-bounds > stage.mlir
   gathernest exec stage.mlir
-  gathernest exec stage.mlir --engine numba --indices "[4,-1,0]xi64" --compare reference
+  gathernest exec stage.mlir --engine numba --indices "[4,-1,0]xi64"
   gathernest exec edited.mlir --compare stage.mlir
   gathernest exec operator.mlir -p nest --data table.npy --indices indices.npy
+  gathernest exec --step 1,2 --data 5x4xf32 --indices "[4,-1,0]xi64"
+  gathernest exec stage.mlir --step 1,2 --json
+  gathernest exec --bisect --data 1000x64xf32 --indices 100xi64
+  gathernest exec stage.mlir --bisect -p "static,my-pass" -o wrong.mlir
+  gathernest exec --bisect --prove --data 50x8xf32 --indices 9xi64
 
-A stage that `gathernest show --stage` prints begins with a comment of the options that it came from. They are
-read from there; those on the command line go first."""
+A stage that `gathernest show --stage` prints begins with a comment of the
+options that it came from. They are read from there; those on the command line
+go first. With --step and --bisect the FILE may be left out: the stages are made
+here. The exit status is 1 where a stage gives other bytes than the reference.
+
+--step prints the operations that an element depends on. On a terminal it reads
+commands: Enter or n for the next step, p for the one before, g N for step N, l
+for all of them, q to end. Bytes and cache lines are counted from the first byte
+of each array. --bisect interprets every stage on small arrays; -o writes a file
+that `gathernest exec` runs again."""
+HELP = "Enter or n: next, p: previous, g N: step N, l: all, q: end"
+CONTEXT = 2
+# The options that are only for a way to run a stage, by the option that chooses it; None compares its bytes.
+OPTIONS_OF = {None: ("engine", "compare"), "step": ("stage", "threads", "interactive"), "bisect": ("prove", "output")}
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("file", metavar="FILE", help="MLIR text of any level; - for standard input")
-    add_stage_options(parser)
-    parser.add_argument("--random", type=seed, metavar="SEED", help="fills arrays of which only the sizes are given")
-    parser.add_argument("--engine", help="interpreter (the default), numba or upstream")
-    parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
-
-
-def add_stage_options(parser: Parser) -> None:
-    """Declare the options that say what a stage came from, which its file may have in a comment."""
-    parser.add_argument("--operator", help="what the stage came from, such as gather or gather_nd_grad")
-    parser.add_argument("--data", metavar="ARRAY", help="data, or grad of a gradient: 5x4xf32, a.npy or [1,2]xf32")
-    parser.add_argument("--indices", metavar="ARRAY", help="the same of indices")
-    parser.add_argument("--axis", type=integer, help="axis to gather from")
-    parser.add_argument("--batch-dims", type=integer, help="leading dimensions that both share")
-    parser.add_argument("--bounds", help="error, zero, clip, wrap or unchecked")
-    parser.add_argument("--scale", type=float, help="of a gradient: what its sums are multiplied by")
-    parser.add_argument("--data-shape", metavar="SIZES", help="of a gradient: the shape of data, such as 5x4")
-    parser.add_argument("-p", "--passes", metavar="PASSES", help="passes to run; where omitted, those that are left")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_option(parser, "[FILE]", "MLIR text of any level; - for standard input")
+    add_option(parser, "--operator NAME", "what the stage came from, such as gather or gather_nd_grad")
+    add_option(parser, "--data ARRAY", "data, or grad of a gradient: 5x4xf32, a.npy or [1,2]xf32")
+    add_option(parser, "--indices ARRAY", "the same of indices")
+    add_option(parser, "--axis N", "axis to gather from", type=integer)
+    add_option(parser, "--batch-dims N", "leading dimensions that both share", type=integer)
+    add_option(parser, "--bounds MODE", "error, zero, clip, wrap or unchecked")
+    add_option(parser, "--scale X", "of a gradient: what its sums are multiplied by", type=float)
+    add_option(parser, "--data-shape SIZES", "of a gradient: the shape of data, such as 5x4")
+    add_option(parser, "-p --passes PASSES", "passes to run; where omitted, those that are left")
+    add_option(parser, "--random SEED", type=seed)
+    add_option(parser, "--json")
+    add_option(parser, "--engine NAME", "interpreter (the default), numba or upstream")
+    add_option(parser, "--compare WITH", "reference (the default) or another stage of the same gather")
+    group = parser.add_argument_group("one element")
+    add_option(group, "--step PLACE", "step through an element of the result: its position, as 3,1, or its number")
+    stage = "operator or a pass; the scheduled nest, or FILE as it is, when omitted"
+    add_option(group, "--stage NAME", stage)
+    add_option(group, "--threads N", "that share parallel loops (default: those of a large gather)", type=positive)
+    add_option(group, "-i --interactive", "read commands where there is no terminal, too")
+    group = parser.add_argument_group("the wrong pass")
+    add_option(group, "--bisect", "find the pass after which the gather is wrong, and a small gather that shows it")
+    add_option(group, "--prove", "prove each pass for all sizes instead, which needs the extra prove")
+    add_option(group, "-o --output OUTPUT", "where to write what repeats it")
+    add_option(parser, "--schedule TEXT", "of stages that are made here; chosen by the sizes when omitted")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the stage and compare; the exit status is 1 where bytes differ."""
+    """Run a stage in one of the three ways; the exit status is 1 where it is wrong."""
     require("xdsl", "numba", "llvmlite")
+    way = "bisect" if options.bisect else None if options.step is None else "step"
+    _check_options(options, way)
+    return {None: _run_stage, "step": _step, "bisect": _bisect}[way](options)
+
+
+def _check_options(options: argparse.Namespace, way: str | None) -> None:
+    """Raise UsageError where an option is for another way to run a stage."""
+    if options.bisect and options.step is not None:
+        raise UsageError("--step and --bisect print different things; choose one of them")
+    for other, names in OPTIONS_OF.items():
+        for name in names:
+            if other != way and getattr(options, name):
+                readers = f"is for {flag_of(other)}" if other else f"compares bytes, and {flag_of(way or '')} does not"
+                raise UsageError(f"{flag_of(name)} {readers}; leave it out")
+    if way is None and options.file is None:
+        raise UsageError("FILE is missing; name the text of a stage, or give --step or --bisect to have it made here")
+    if options.schedule is not None and (options.passes is not None or options.file is not None):
+        raise InvalidGatherError("--schedule is for a whole pipeline that is made here; leave it out beside -p or FILE")
+
+
+# ---- bytes ----
+
+
+def _run_stage(options: argparse.Namespace) -> int:
     from ...playground.check import check_stage, difference, reference_result
     from ...playground.stage import execute, lowered
 
@@ -93,6 +159,158 @@ def run(options: argparse.Namespace) -> int:
     return DONE if found is None else FAILED
 
 
+# ---- one element ----
+
+
+def _step(options: argparse.Namespace) -> int:
+    """Print or play the steps."""
+    if options.json and options.interactive:
+        raise UsageError("--json prints one object, and --interactive reads commands; leave out one of them")
+    with progress("interpreting"):
+        steps = _steps(options)
+    if options.json:
+        print(json.dumps(steps.to_json()))
+    elif options.interactive or (sys.stdin.isatty() and sys.stdout.isatty()):
+        _play(steps)
+    else:
+        make_console().print(str(steps))
+    return DONE if steps.is_right else FAILED
+
+
+def _steps(options: argparse.Namespace) -> "Steps":
+    from ...kernels.runtime.compile import module_of
+    from ...kernels.runtime.plan import make_plan
+    from ...playground.step import stage_of, stage_of_text, step_stage
+
+    element = _element(options.step)
+    if options.file is None:
+        problem, data, indices = gather_of(vars(options))
+        schedule = read_schedule(options.schedule)
+        passes = make_plan(problem, schedule).pipeline if options.passes is None else options.passes
+        is_default = options.stage is None
+        name, text = stage_of(module_of(problem), passes, options.stage or SCHEDULED_NEST, falls_back=is_default)
+        return step_stage(text, name, problem, data, indices, element, threads=options.threads)
+    text, _ = read_file(options.file)
+    given = with_header(options, text)
+    problem, data, indices = gather_of(given)
+    name, text = stage_of_text(text, options.file, given["passes"], options.stage)
+    return step_stage(text, name, problem, data, indices, element, file=options.file, threads=options.threads)
+
+
+def _element(text: str) -> int | tuple[int, ...]:
+    """Read `3,1` as a position and `7` as a number."""
+    try:
+        return tuple(int(part) for part in text.split(",")) if "," in text else int(text)
+    except ValueError:
+        raise UsageError(f"--step: expected a position such as 3,1 or a number such as 7, got {show(text)}") from None
+
+
+def _play(steps: "Steps") -> None:
+    """Read commands until `q` or the end of the input, and print a step for each."""
+    console = make_console()
+    console.print(f"{steps.head()}\n{HELP}")
+    number = 0
+    console.print(_shown(steps, number))
+    while True:
+        try:
+            words = input(f"step {number + 1} of {len(steps)}> ").split()
+        except EOFError:
+            return console.print()
+        command, rest = (words[0], words[1:]) if words else ("n", [])
+        if command == "q":
+            return None
+        if command == "l" and not rest:
+            console.print(str(steps))
+            continue
+        wanted = _wanted(command, rest, number, len(steps))
+        if isinstance(wanted, str):
+            console.print(wanted)
+            continue
+        number = wanted
+        console.print(_shown(steps, number))
+
+
+def _wanted(command: str, rest: list[str], number: int, count: int) -> int | str:
+    """Return the number of the step that a command asks for, or what is wrong with it."""
+    if command in ("n", "p") and not rest:
+        wanted = number + (1 if command == "n" else -1)
+        return wanted if 0 <= wanted < count else f"this is the {'last' if command == 'n' else 'first'} step"
+    if command == "g":
+        if len(rest) == 1 and rest[0].isdecimal() and 1 <= int(rest[0]) <= count:
+            return int(rest[0]) - 1
+        return f"there is no step {' '.join(rest)!r}; give g with a number from 1 to {count}"
+    return f"there is no command {' '.join([command, *rest])!r}; {HELP}"
+
+
+def _shown(steps: "Steps", number: int) -> str:
+    """Return a step below the lines of the stage around it."""
+    step, lines = steps[number], steps.text.splitlines()
+    first = max(step.line - 1 - CONTEXT, 0)
+    around = [
+        f"{'>' if at == step.line else ' '} {at:>3} | {row}"
+        for at, row in enumerate(lines[first : step.line + CONTEXT], first + 1)
+    ]
+    thread = "" if step.thread is None else f" thread {step.thread}"
+    return "\n".join([f"[{number + 1}/{len(steps)}] line {step.line}{thread}", *around, f"{step}"])
+
+
+# ---- the wrong pass ----
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    """Name the wrong pass, and write what repeats it."""
+    if options.output is not None:
+        check_file("-o", options.output)
+    verdicts: list[Verdict] = []
+    with progress("proving" if options.prove else "interpreting"):
+        found = _found(options, verdicts)
+    if found is not None and options.output is not None:
+        Path(options.output).write_text(found.reproducer(), encoding="utf-8")
+    if options.json:
+        facts = None if found is None else {"pass": found.name, "difference": str(found.difference)}
+        said = {"wrong": facts, "reproducer": options.output if found is not None else None}
+        proofs = [{"pass": each.name, "status": each.status.value, "reason": each.reason} for each in verdicts]
+        print(json.dumps(said | ({"verdicts": proofs} if options.prove else {})))
+    elif found is None:
+        for verdict in verdicts:
+            make_console().print(str(verdict))
+        if not options.prove:
+            make_console().print("every stage gives the bytes of the operator's reference")
+    else:
+        make_console(stderr=True).print(str(found))
+        if options.output is not None:
+            make_console(stderr=True).print(f"gathernest exec {options.output} repeats it")
+    return DONE if found is None else FAILED
+
+
+def _found(options: argparse.Namespace, verdicts: "list[Verdict]") -> "WrongPass | None":
+    """Return the wrong pass; append what a proof says of each pass."""
+    from ...kernels.runtime.plan import make_plan
+    from ...lowering.pipeline import parse_passes
+    from ...playground.bisect import bisect_module, bisect_problem, first_refuted
+    from ...playground.stage import read_array, rest_of
+
+    if options.file is None:
+        problem, _, _ = gather_of(vars(options))
+        schedule = read_schedule(options.schedule)
+        passes = parse_passes(make_plan(problem, schedule).pipeline if options.passes is None else options.passes)
+        return (
+            first_refuted(problem, passes, None, verdicts.append) if options.prove else bisect_problem(problem, passes)
+        )
+    text, module = read_file(options.file)
+    given = with_header(options, text)
+    problem, data, indices = gather_of(given)
+    left = given["passes"] or rest_of(module)
+    passes = parse_passes(left) if left else []
+    if options.prove:
+        return first_refuted(problem, passes, module, verdicts.append)
+    is_given = isinstance(read_array(given["indices"]), np.ndarray)
+    return bisect_module(module, problem, passes, (data, indices) if is_given else None)
+
+
+# ---- files and the gather ----
+
+
 def read_file(file: str) -> "tuple[str, ModuleOp]":
     """Return the text of a file and its module; raises InputError, with the place of what is wrong."""
     from ...ir.modules.context import make_context
@@ -103,8 +321,6 @@ def read_file(file: str) -> "tuple[str, ModuleOp]":
 
 
 def _text_of(file: str) -> str:
-    import sys
-
     if file == "-" and sys.stdin is None:
         raise GathernestError("standard input is closed, and - reads it; name a file")
     try:

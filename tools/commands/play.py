@@ -4,7 +4,7 @@ import argparse
 
 from ...kernels.reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS
 from ..console.problem_options import add_problem_options, given_options, problem_arguments
-from ..console.terminal import DONE, Parser, UsageError, integer, make_console
+from ..console.terminal import DONE, Parser, UsageError, add_option, integer, make_console
 
 EXAMPLES = """examples:
   gathernest play
@@ -19,9 +19,9 @@ BAGS = {*REDUCTIONS, *WEIGHTED_REDUCTIONS}
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    add_problem_options(parser, required=False)
-    parser.add_argument("--port", type=integer, metavar="N", help="of this machine (default: 2718, or a free one)")
-    parser.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
+    add_problem_options(parser)
+    add_option(parser, "--port N", "of this machine (default: 2718, or a free one)", type=integer)
+    add_option(parser, "--no-browser", "print the link, and open no browser")
 
 
 def run(options: argparse.Namespace) -> int:

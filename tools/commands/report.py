@@ -18,7 +18,7 @@ from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.model_inputs import describe_problem
 from ..console.problem_options import ASSUMED_SIZE, add_problem_options, check_machine, problem_arguments, read_schedule
-from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, positive, progress
+from ..console.terminal import DONE, Parser, UsageError, add_option, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
     from ...playground.sections import Beside, Section
@@ -35,54 +35,29 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "model", nargs="?", metavar="MODEL", help="a .onnx file, or the .xml of an OpenVINO IR: its gathers"
-    )
-    add_problem_options(parser, required=False)
-    parser.add_argument(
-        "--schedule",
-        metavar="TEXT",
-        help='such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
-    )
-    parser.add_argument("--pipeline", metavar="TEXT", help="every pass, as gathernest-opt -p takes them; no schedule")
+    add_option(parser, "[MODEL]", "a .onnx file, or the .xml of an OpenVINO IR: its gathers")
+    add_problem_options(parser)
+    add_option(parser, "--schedule TEXT")
+    add_option(parser, "--pipeline TEXT", "every pass, as gathernest-opt -p takes them; no schedule")
     against = parser.add_mutually_exclusive_group()
-    against.add_argument("--against", metavar="TEXT", help="another schedule beside it, each level with what differs")
-    against.add_argument("--against-pipeline", metavar="TEXT", help="the same with another pipeline")
-    against.add_argument(
-        "--against-revision",
-        metavar="REV",
-        help="the same as another revision of gathernest compiles it: a commit, branch or tag of this checkout",
-    )
-    against.add_argument(
-        "--against-machine",
-        metavar="NAME",
-        help="the same with the schedule for another machine, named as by GATHERNEST_MACHINE",
-    )
-    parser.add_argument(
-        "--with",
-        dest="named",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="another schedule beside it, from a file, under a name; may be given several times",
-    )
-    parser.add_argument(
-        "-o", "--output", default="report.html", metavar="FILE", help="where to write it (default: report.html)"
-    )
-    parser.add_argument(
-        "--no-timing",
-        action="store_true",
-        help="measure nothing: no time beside the roofline bound, no worth of passes",
-    )
-    parser.add_argument("--rounds", type=positive, metavar="N", help=f"timings of each schedule (default: {ROUNDS})")
-    parser.add_argument(
-        "--node",
-        metavar="NAME",
-        help=f"of a model: only the gather of that node; the first {MOST_IN_FULL} that differ when omitted",
-    )
-    parser.add_argument(
-        "--allow-external-data", action="store_true", help="read a model's weights from other files in its folder"
-    )
+    for usage, text in (
+        ("--against TEXT", "another schedule beside it, each level with what differs"),
+        ("--against-pipeline TEXT", "the same with another pipeline"),
+        (
+            "--against-revision REV",
+            "the same by another revision of gathernest: a commit, branch or tag of this checkout",
+        ),
+        ("--against-machine NAME", "the same with the schedule for another machine, named as by GATHERNEST_MACHINE"),
+    ):
+        add_option(against, usage, text)
+    named = "another schedule beside it, from a file, under a name; may be given several times"
+    add_option(parser, "--with NAME=FILE ...", named, dest="named")
+    add_option(parser, "-o --output FILE", "where to write it (default: report.html)", default="report.html")
+    add_option(parser, "--no-timing", "measure nothing: no time beside the roofline bound, no worth of passes")
+    add_option(parser, "--rounds N", f"timings of each schedule (default: {ROUNDS})", type=positive)
+    node = f"of a model: only the gather of that node; the first {MOST_IN_FULL} that differ when omitted"
+    add_option(parser, "--node NAME", node)
+    add_option(parser, "--allow-external-data")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from ...ir.errors import ModelError
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.timing import time_interleaved
 from ..console.model_inputs import Arrays, describe_problem, named_files, random_inputs, read_inputs
-from ..console.problem_options import ASSUMED_SIZE, add_external_data_option, add_size_option, parse_sizes
-from ..console.terminal import DONE, FAILED, Parser, UsageError, check_folder, make_console, positive, seed
+from ..console.problem_options import ASSUMED_SIZE, parse_sizes
+from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_folder, make_console, positive, seed
 
 # The rounds of `--compare`, and the longest time of a trial in seconds.
 ROUNDS, MAX_TRIAL_S = 9, 30.0
@@ -33,40 +33,25 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="MODEL", help="a .onnx file, or the .xml of an OpenVINO IR")
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="the array of an input, a .npy file; or a .npz file with the arrays of several inputs by name; repeat",
-    )
-    parser.add_argument(
-        "--random", type=seed, metavar="SEED", help="fill the other inputs at random, what is used as indices in range"
-    )
-    add_size_option(parser)
-    parser.add_argument("--output", metavar="DIR", help="where to write each output, as NAME.npy")
-    parser.add_argument(
-        "--plan",
-        action="store_true",
-        help="say of each gather where it runs and why, after as many calls as it takes to know",
-    )
-    parser.add_argument(
+    add_option(parser, "MODEL", "a .onnx file, or the .xml of an OpenVINO IR")
+    arrays = "the array of an input, a .npy file; or a .npz file with the arrays of several inputs by name; repeat"
+    add_option(parser, "--input NAME=FILE ...", arrays)
+    fill = "fill the other inputs at random, what is used as indices in range"
+    add_option(parser, "--random SEED", fill, type=seed)
+    add_option(parser, "--size NAME=N ...")
+    add_option(parser, "--output DIR", "where to write each output, as NAME.npy")
+    add_option(parser, "--plan", "say of each gather where it runs and why, after as many calls as it takes to know")
+    add_option(
+        parser,
         "--compare",
-        action="store_true",
-        help="time it beside the model's runtime, each alone and both in turn, and compare their bytes; the exit "
-        "status is 1 when they differ",
+        "time it beside the model's runtime, each alone and both in turn, and compare their bytes; the exit status is "
+        "1 when they differ",
     )
-    parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"timed rounds of each way of --compare (default: {ROUNDS})"
-    )
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help=f"print its gathers and bags instead of running it, with {ASSUMED_SIZE} for sizes that only a run knows",
-    )
-    add_external_data_option(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_option(parser, "--rounds N", f"timed rounds of each way of --compare (default: {ROUNDS})", type=positive)
+    listed = f"print its gathers and bags, with {ASSUMED_SIZE} for sizes that only a run knows, and run nothing"
+    add_option(parser, "--list", listed)
+    add_option(parser, "--allow-external-data")
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from ..console.problem_options import (
     take_model,
 )
 from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_diff
-from ..console.terminal import DONE, Parser, flag_of, make_console, positive, progress
+from ..console.terminal import DONE, Parser, add_option, flag_of, make_console, positive, progress
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -68,51 +68,37 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    add_problem_options(parser, required=False)
+    add_problem_options(parser)
     add_model_options(parser)
-    parser.add_argument(
-        "--schedule",
-        metavar="TEXT",
-        help='such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
-    )
-    parser.add_argument("-p", "--passes", metavar="PASSES", help="the whole pipeline, in the place of a schedule")
-    parser.add_argument(
-        "--stage",
-        metavar="NAME",
-        help="operator, the name of a pass, pipeline, source, llvm or asm; all for every stage of the IR, as "
+    add_option(parser, "--schedule TEXT")
+    add_option(parser, "-p --passes PASSES", "the whole pipeline, in the place of a schedule")
+    add_option(
+        parser,
+        "--stage NAME",
+        "operator, the name of a pass, pipeline, source, llvm or asm; all for every stage of the IR, as "
         "gathernest-opt --split-input-file reads it; list for their names; a short overview when omitted; the second "
         "cse of a pipeline is cse#2",
     )
-    parser.add_argument(
-        "--diff",
-        metavar="PASS",
-        help="print what a pass changed, as a unified diff; A..B for that between any two stages",
-    )
-    parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
-    parser.add_argument(
+    diff = "print what a pass changed, as a unified diff; A..B for that between any two stages"
+    add_option(parser, "--diff PASS", diff)
+    add_option(parser, "--picture", "draw the loops of the stage instead of its text")
+    add_option(
+        parser,
         "--explain",
-        action="store_true",
-        help="measure it with random indices: bytes by stream, the roofline bound, the time, and what each pass of "
-        "the schedule is worth; the first time, the machine is measured as well, for some ten seconds",
+        "measure it with random indices: bytes by stream, the roofline bound, the time, and what each pass of the "
+        "schedule is worth; the first time, the machine is measured as well, for some ten seconds",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--upstream",
-        action="store_true",
-        help="compile the stage, which is the last where --stage names none, by upstream's mlir-opt and LLVM as well; "
-        "print the command line, and compare bytes, time and assembly",
+        "compile the stage, which is the last where --stage names none, by upstream's mlir-opt and LLVM as well; print "
+        "the command line, and compare bytes, time and assembly",
     )
-    parser.add_argument(
-        "--rounds",
-        type=positive,
-        metavar="N",
-        help=f"of --explain and --upstream: how often each is timed (default: {ROUNDS})",
-    )
-    parser.add_argument(
-        "--with-out",
-        action="store_true",
-        help="of calls with out, whose indices are all checked before anything is written; of new results when omitted",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    rounds = f"of --explain and --upstream: how often each is timed (default: {ROUNDS})"
+    add_option(parser, "--rounds N", rounds, type=positive)
+    checked = "of calls with out, whose indices are all checked before anything is written; of new results when omitted"
+    add_option(parser, "--with-out", checked)
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from ..console.terminal import (
     FAILED,
     Parser,
     UsageError,
+    add_option,
     check_file,
     make_console,
     positive,
@@ -46,34 +47,20 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     from ...kernels.tuned_schedules.confirmation import LEAST_PAIRS
 
-    add_problem_options(parser, required=False)
-    parser.add_argument(
-        "--candidate",
-        action="append",
-        metavar="TEXT",
-        help="a schedule to compare with the default; may be repeated; a search finds them when omitted",
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=positive_seconds,
-        metavar="SECONDS",
-        help="what compiling a candidate may take, and one call of it (default: 20)",
-    )
-    parser.add_argument(
-        "--rounds",
-        type=positive,
-        metavar="N",
-        help=f"pairs in which the winner must beat the default, {LEAST_PAIRS} or more (default: 21)",
-    )
+    add_problem_options(parser)
+    candidate = "a schedule to compare with the default; may be repeated; a search finds them when omitted"
+    add_option(parser, "--candidate TEXT ...", candidate)
+    limit = "what compiling a candidate may take, and one call of it (default: 20)"
+    add_option(parser, "--time-limit SECONDS", limit, type=positive_seconds)
+    rounds = f"pairs in which the winner must beat the default, {LEAST_PAIRS} or more (default: 21)"
+    add_option(parser, "--rounds N", rounds, type=positive)
     actions = parser.add_mutually_exclusive_group()
-    actions.add_argument("--list", action="store_true", help="print what is recorded")
-    actions.add_argument(
-        "--replay", action="store_true", help="measure the recorded winners against the default again; changes nothing"
-    )
-    actions.add_argument("--export", metavar="FILE", help="put what is recorded into a file, merged with what it has")
-    actions.add_argument("--import", dest="import_file", metavar="FILE", help="merge the records of a file into ours")
-    actions.add_argument("--forget", metavar="NUMBER", help="remove a record, by its number in --list; all for all")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_option(actions, "--list", "print what is recorded")
+    add_option(actions, "--replay", "measure the recorded winners against the default again; changes nothing")
+    add_option(actions, "--export FILE", "put what is recorded into a file, merged with what it has")
+    add_option(actions, "--import FILE", "merge the records of a file into ours", dest="import_file")
+    add_option(actions, "--forget NUMBER", "remove a record, by its number in --list; all for all")
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -95,12 +82,12 @@ def _tune(options: argparse.Namespace) -> int:
     from ...kernels.tune import tune
 
     arguments = problem_arguments(options)
-    for text in options.candidate or ():
+    for text in options.candidate:
         read_schedule(text, "--candidate")
     with progress("tuning") as show:
         result = tune(
             **arguments,
-            candidates=options.candidate,
+            candidates=options.candidate or None,
             progress=lambda step: show(done=step.done, total=step.total, said=_said(step)),
             **_measuring(options, time_limit_s=options.time_limit),
         )

@@ -11,15 +11,8 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
-from ..console.problem_options import (
-    add_problem_options,
-    add_size_option,
-    check_no_problem,
-    parse_sizes,
-    problem_arguments,
-)
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
-from ..machine.calibrate import measured
+from ..console.problem_options import add_problem_options, check_no_problem, parse_sizes, problem_arguments
+from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, make_console, positive, progress
 
 EXAMPLES = """examples:
   gathernest warm
@@ -31,20 +24,13 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    add_problem_options(parser, required=False)
-    parser.add_argument("--for", dest="model", metavar="MODEL", help="a .onnx or .xml file: run once on random inputs")
-    add_size_option(parser)
-    parser.add_argument(
-        "--allow-external-data", action="store_true", help="read a model's weights from other files in its folder"
-    )
-    parser.add_argument("--list", action="store_true", help="print the usual kernels and compile nothing")
-    parser.add_argument(
-        "--jobs", type=positive, metavar="N", help="processes that compile at once (default: one for each core)"
-    )
-    parser.add_argument(
-        "--calibrate", action="store_true", help="measure this machine first, as gathernest calibrate does"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_problem_options(parser)
+    add_option(parser, "--for MODEL", "a .onnx or .xml file: run once on random inputs", dest="model")
+    add_option(parser, "--size NAME=N ...")
+    add_option(parser, "--allow-external-data")
+    add_option(parser, "--list", "print the usual kernels and compile nothing")
+    add_option(parser, "--jobs N", "processes that compile at once (default: one for each core)", type=positive)
+    add_option(parser, "--json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,8 +46,6 @@ def run(options: argparse.Namespace) -> int:
         check_no_problem(options, "--list prints the usual kernels")
         return _list(options.json)
     require("xdsl", "numba", "llvmlite")
-    if options.calibrate:
-        _calibrate()
     if options.model is not None:
         return _warm_model(options)
     kernels = [problem_arguments(options)] if names_one else list(usual_kernels())
@@ -69,13 +53,6 @@ def run(options: argparse.Namespace) -> int:
     with progress("compiling") as show:
         result = warm(kernels, jobs=jobs, progress=lambda done, total, said: show(done=done, total=total, said=said))
     return _report(result, options.json)
-
-
-def _calibrate() -> None:
-    """Measure this machine, since schedules follow from it."""
-    from ...kernels.machine.calibrate import keep
-
-    keep(measured())
 
 
 def _list(as_json: bool) -> int:
@@ -114,6 +91,6 @@ def _report(result: WarmResult, as_json: bool) -> int:
         console.print(f"{counts}, in {result.seconds:.1f} s; the cache is {result.folder}")
         if knobs.machine is None and known_calibration() is None:
             console.print(
-                "this machine is not measured: gathernest warm --calibrate chooses schedules by its own numbers"
+                "this machine is not measured: gathernest doctor --calibrate lets its numbers choose schedules"
             )
     return FAILED if failed else DONE

@@ -12,7 +12,7 @@ from ...kernels.host.knobs import KnobError, knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
 from ...lowering.schedule.schedule import Schedule
-from .terminal import Parser, UsageError, flag_of, integer
+from .terminal import Parser, UsageError, add_option, flag_of, integer
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
@@ -20,22 +20,11 @@ DEFAULTS |= dict.fromkeys(FACTORS, False)
 ASSUMED_SIZE = 128
 
 
-def add_external_data_option(parser: Parser) -> None:
-    """Declare `--allow-external-data`."""
-    parser.add_argument(
-        "--allow-external-data", action="store_true", help="read a model's weights from other files in its folder"
-    )
-
-
 def add_model_options(parser: Parser) -> None:
     """Declare the options by which a gather inside a model is named, in the place of arrays; see `take_model`."""
-    parser.add_argument(
-        "--model", metavar="MODEL", help="a .onnx file, or the .xml of an OpenVINO IR: its gather --node"
-    )
-    parser.add_argument(
-        "--node", metavar="NAME", help="of a model: the node of the gather; may be left out of a single one"
-    )
-    add_external_data_option(parser)
+    add_option(parser, "--model MODEL", "a .onnx file, or the .xml of an OpenVINO IR: its gather --node")
+    add_option(parser, "--node NAME", "of a model: the node of the gather; may be left out of a single one")
+    add_option(parser, "--allow-external-data")
 
 
 def take_model(options: argparse.Namespace) -> None:
@@ -68,23 +57,23 @@ def take_model(options: argparse.Namespace) -> None:
 
 
 def add_problem_options(
-    parser: argparse._ActionsContainer, *, required: bool = True, action: str | type[argparse.Action] = "store"
+    parser: argparse._ActionsContainer, *, required: bool = False, action: str | type[argparse.Action] = "store"
 ) -> None:
-    """Declare the options; without `required`, the arrays may be left out. `action` is what argparse does with each."""
+    """Declare the options that name a gather; `action` is what argparse does with each."""
 
-    def add(flag: str, **settings: Any) -> None:
-        default = DEFAULTS.get(flag[2:].replace("-", "_"))
-        parser.add_argument(flag, **{"action": action, "default": default, **settings})
+    def add(usage: str, text: str, **settings: Any) -> None:
+        default = DEFAULTS.get(usage.split()[0][2:].replace("-", "_"))
+        add_option(parser, usage, text, **{"action": action, "default": default, **settings})
 
-    add("--operator", help=f"{', '.join(OPERATORS)} (default: gather)")
-    add("--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
-    add("--indices", required=required, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
-    add("--axis", type=integer, help="axis to gather from (default: 0)")
-    add("--batch-dims", type=integer, help="leading dimensions that both share (default: 0)")
-    add("--bounds", help="error, zero, clip, wrap or unchecked (default: error)")
-    add("--scale", type=float, help="of a gradient: what its sums are multiplied by")
-    for name, said in FACTORS.items():
-        add(f"--{name}", **({"action": "store_true"} if action == "store" else {"nargs": 0}), help=said)
+    add("--operator NAME", f"{', '.join(OPERATORS)} (default: gather)")
+    add("--data SPEC", "sizes and element type, such as 2x64x128xf32", required=required)
+    add("--indices SPEC", "the same of indices, such as 2x32x21xi64", required=required)
+    add("--axis N", "axis to gather from (default: 0)", type=integer)
+    add("--batch-dims N", "leading dimensions that both share (default: 0)", type=integer)
+    add("--bounds MODE", "error, zero, clip, wrap or unchecked (default: error)")
+    add("--scale X", "of a gradient: what its sums are multiplied by", type=float)
+    for name, text in FACTORS.items():
+        add(f"--{name}", text, **({"action": "store_true"} if action == "store" else {"nargs": 0}))
 
 
 def given_options(options: argparse.Namespace) -> list[str]:
@@ -118,17 +107,6 @@ def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
         return arguments
     problem = problem_of(**arguments, **{name: getattr(options, name) for name in FACTORS})
     return arguments | {"operator": problem.name, "indices": str(problem.indices), "bounds": str(problem.bounds)}
-
-
-def add_size_option(parser: Parser) -> None:
-    """Declare the option."""
-    parser.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="a size that a model leaves open, for inputs at random; INPUT.AXIS=N where it has no name; repeat",
-    )
 
 
 def parse_sizes(entries: Sequence[str]) -> dict[str, int]:

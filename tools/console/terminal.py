@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises our errors, with suggestions of close names."""
 
     def __init__(self, **settings: Any):
+        settings |= {name: wrapped(settings[name]) for name in ("description", "epilog") if settings.get(name)}
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> NoReturn:
@@ -63,6 +65,47 @@ class Parser(argparse.ArgumentParser):
                 return
             if flag.startswith("--") and flag not in known:
                 self.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+
+
+def wrapped(text: str) -> str:
+    """Return a text whose paragraphs fit 80 columns; a paragraph with indented lines, such as examples, stays."""
+    parts = (part if "\n  " in part else textwrap.fill(" ".join(part.split()), 80) for part in text.split("\n\n"))
+    return "\n\n".join(parts)
+
+
+# The texts of options that several commands have, by their usage.
+SHARED_OPTIONS = {
+    "--json": "print one JSON object",
+    "--schedule TEXT": 'such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
+    "--allow-external-data": "read a model's weights from other files in its folder",
+    "--random SEED": "fills arrays of which only the sizes are given",
+    "--size NAME=N ...": "a size that a model leaves open, for random inputs; INPUT.AXIS=N where it has no name",
+}
+
+
+def add_option(parser: argparse._ActionsContainer, usage: str, text: str = "", **settings: Any) -> None:
+    """Declare an option, a flag or an argument.
+
+    Args:
+        parser: of which command, or a group of its options.
+        usage: how help shows it: `--list`, `-o --output FILE`, `--input NAME=FILE ...` for one that may be repeated,
+            `FILE` for an argument and `[FILE]` for one that may be left out.
+        text: its help; that of `SHARED_OPTIONS` when omitted.
+        settings: others of argparse, such as `type`.
+    """
+    words = usage.removesuffix(" ...").split()
+    flags = [word for word in words if word.startswith("-")]
+    metavar = words[-1] if words[-1] not in flags else None
+    if metavar is not None:
+        settings["metavar"] = metavar.strip("[]")
+    elif "action" not in settings:
+        settings["action"] = "store_true"
+    if usage.endswith(" ..."):
+        settings = {"action": "append", "default": [], **settings}
+    if not flags and metavar is not None:
+        flags = [metavar.strip("[]").lower()]
+        settings |= {"nargs": "?"} if metavar.startswith("[") else {}
+    parser.add_argument(*flags, help=text or SHARED_OPTIONS[usage], **settings)
 
 
 def flag_of(name: str) -> str:

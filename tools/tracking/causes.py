@@ -7,10 +7,10 @@ from typing import Any
 
 from ...asv_bench.benchmarks.cases import SUITE
 from ...kernels.host.machine import known_machine
+from . import MACHINE, TARGET, THREADS
 from .benchmarks import Benchmark
-from .collect import MACHINE, TARGET, THREADS, collect
 from .differences import differences, explained
-from .kernel_facts import Collected, Conditions, StaticReport
+from .kernel_facts import Collected, Conditions, StaticReport, collect
 from .processes import Process, WorkerError, question
 from .sides import Side
 

@@ -19,6 +19,7 @@ from ..console.terminal import (
     FAILED,
     Parser,
     UsageError,
+    add_option,
     check_file,
     make_console,
     positive,
@@ -61,40 +62,19 @@ worse and of something it cannot be told, and 2 where the command line is wrong 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "base", nargs="?", metavar="BASE", help="a commit, branch or tag of the checkout that gathernest runs from"
-    )
-    parser.add_argument("head", nargs="?", metavar="HEAD", help="another (default: the working tree as it is)")
-    parser.add_argument(
-        "--what",
-        type=kinds,
-        default=["times"],
-        metavar="KIND,..",
-        help=f"{', '.join(KINDS)}: the latter two are exact, and take minutes besides the budget (default: times)",
-    )
-    parser.add_argument(
-        "--with",
-        dest="versions",
-        action="append",
-        default=[],
-        metavar="PACKAGE==VERSION",
-        help=f"of head's environment: {', '.join(PACKAGES)}; may be repeated; without BASE both are the working tree",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
-    parser.add_argument("--markdown", action="store_true", help="print a comment for a pull request")
-    parser.add_argument(
-        *("--case", "--benchmark"),
-        dest="case",
-        type=words,
-        default=[],
-        metavar="PATTERN,..",
-        help="names of cases, and pipeline, import, first-call; * stands for anything (default: a few of each kind)",
-    )
-    parser.add_argument("--budget", type=seconds, default=seconds("2m"), metavar="TIME", help="90s, 2m (default: 2m)")
-    parser.add_argument("--threads", type=positive, default=1, metavar="N", help="that gathernest may use (default: 1)")
-    parser.add_argument(
-        "--full-size", action="store_true", help="kernels with arrays of the cases' own sizes; takes minutes"
-    )
+    add_option(parser, "[BASE]", "a commit, branch or tag of the checkout that gathernest runs from")
+    add_option(parser, "[HEAD]", "another (default: the working tree as it is)")
+    what = f"{', '.join(KINDS)}: the latter two are exact, and take minutes besides the budget (default: times)"
+    add_option(parser, "--what KIND,..", what, type=kinds, default=["times"])
+    packages = f"of head's environment: {', '.join(PACKAGES)}; may be repeated; without BASE both are the working tree"
+    add_option(parser, "--with PACKAGE==VERSION ...", packages, dest="versions")
+    add_option(parser, "--json FILE", "write everything as one JSON object; - for standard output")
+    add_option(parser, "--markdown", "print a comment for a pull request")
+    names = "names of cases, and pipeline, import, first-call; * stands for anything (default: a few of each kind)"
+    add_option(parser, "--case --benchmark PATTERN,..", names, dest="case", type=words, default=[])
+    add_option(parser, "--budget TIME", "90s, 2m (default: 2m)", type=seconds, default=seconds("2m"))
+    add_option(parser, "--threads N", "that gathernest may use (default: 1)", type=positive, default=1)
+    add_option(parser, "--full-size", "kernels with arrays of the cases' own sizes; takes minutes")
 
 
 def kinds(text: str) -> list[str]:
@@ -292,7 +272,7 @@ def _notes(comparison: "Comparison", fewest: int, preparing_s: float, restarting
 
 def show(comparison: "Comparison", options: argparse.Namespace) -> int:
     """Write the result as the options say, and return the exit status."""
-    from .report import as_json, as_markdown, as_table
+    from .report import as_json, as_markdown, print_comparison
 
     say("note", *(f"{name}: {why}" for name, why in comparison.missing.items()), *comparison.notes)
     if options.json is not None:
@@ -300,23 +280,9 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
     if options.markdown:
         sys.stdout.write(as_markdown(comparison))
     elif options.json != "-":
-        console = make_console()
-        if comparison.series:
-            console.print(as_table(comparison), soft_wrap=False)
-        for name, why in comparison.why.items():
-            console.print(f"\n{name}: {why.summary}", style="bold")
-            if why.lines:
-                console.print("\n".join(f"  {line}" for line in why.lines))
-        for name, (_, *lines) in comparison.exact_lines.items():
-            console.print(f"\n{name}:", style="bold")
-            console.print("\n".join(f"  {line}" for line in lines), markup=False)
-        console.print(f"\n{comparison.headline}", style="bold")
-        console.print(f"{comparison.meaning} {comparison.machine}.".lstrip(), style="dim")
-    if (
-        comparison.of("slower")
-        or comparison.of("probably slower")
-        or any(found.worse for found in comparison.exact.values())
-    ):
+        print_comparison(comparison, make_console())
+    is_worse = comparison.of("slower") or comparison.of("probably slower")
+    if is_worse or any(found.worse for found in comparison.exact.values()):
         return FAILED
     is_known = all(found.is_known for found in comparison.exact.values()) and (comparison.series or comparison.exact)
     return DONE if is_known and not comparison.of("cannot tell") else CANNOT_TELL

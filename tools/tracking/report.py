@@ -12,6 +12,7 @@ from .sampling import ERROR, LOOKS, MARGIN, PROBABLE_RATIO, START_MARGIN, TOLERA
 from .sides import Side
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from .causes import ExactDifference, Why
@@ -107,6 +108,20 @@ def as_table(comparison: Comparison) -> "Table":
             code = comparison.code(one.name).removeprefix("the ").removesuffix(" code")
             table.add_row(name, *cells, verdict, code, style=styles[verdict.removeprefix("probably ")])
     return table
+
+
+def print_comparison(comparison: Comparison, console: "Console") -> None:
+    """Print the table, the causes of alarms, the exact differences and what the verdicts mean."""
+    if comparison.series:
+        console.print(as_table(comparison), soft_wrap=False)
+    causes = {f"{name}: {why.summary}": why.lines for name, why in comparison.why.items()}
+    causes |= {f"{name}:": lines[1:] for name, lines in comparison.exact_lines.items()}
+    for title, lines in causes.items():
+        console.print(f"\n{title}", style="bold")
+        if lines:
+            console.print("\n".join(f"  {line}" for line in lines))
+    console.print(f"\n{comparison.headline}", style="bold")
+    console.print(f"{comparison.meaning} {comparison.machine}.".lstrip(), style="dim", soft_wrap=False)
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import argparse
 import json
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 
 from ...asv_bench.benchmarks.cases import Case
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import GathernestError, did_you_mean
+from ...ir.errors import DependencyError, GathernestError
 from ...ir.loop_name import LoopName
 from ...ir.numbers import parse_json
 from ...kernels.host.checkout import RevisionError, commit_of, git
@@ -22,24 +21,22 @@ from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.machine.traffic import fewest_bytes
 from ...kernels.problems.named_problem import problem_of
+from ...lowering.programs import find
 from ...lowering.provenance.assembly import kind_of
 from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
 from ...playground.machine_analysis import MachineAnalysisError, machine_analysis
 from ..console.problem_options import check_machine
-from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress, say, write_text
-from .collect import MACHINE, TARGET, THREADS
-from .kernel_facts import Conditions, LoopFacts, StaticReport, read_report
+from ..console.terminal import DONE, FAILED, UsageError, check_file, make_console, progress, say, write_text
+from . import COMMITTED, MACHINE, TARGET, THREADS
+from .differences import Change, differences, explained
+from .kernel_facts import Conditions, LoopFacts, StaticReport, collect, read_report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .differences import Change
 
-COMMITTED = "asv_bench/static.json"
-
-
-def report_at(revision: str) -> "StaticReport | None":
+def report_at(revision: str) -> StaticReport | None:
     """Return the report that a commit, branch or tag of the checkout has; None where it has none.
 
     Raises:
@@ -175,33 +172,7 @@ def _bytes(name: str, streams: Mapping[str, int]) -> str:
     return f"{number:.3g} GB"
 
 
-LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-# CPUs of LLVM that a wrong name is compared with; it knows many more.
-_CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
-
-
-def add_arguments(parser: Parser) -> None:
-    """Declare the options."""
-    group = parser.add_argument_group(
-        "static report", "what the kernels are compiled to for a fixed machine, the same on every machine; no time"
-    )
-    group.add_argument("--static", action="store_true", help="print that instead of running the suite")
-    group.add_argument("--target", metavar="CPU", help=f"LLVM's name of the CPU (default: {TARGET})")
-    group.add_argument(
-        "--machine",
-        metavar="FILE",
-        help=f"the machine that schedules are chosen for, as by GATHERNEST_MACHINE (default: {MACHINE}); "
-        f"{THREADS} threads where it has none",
-    )
-    group.add_argument(
-        "--against",
-        metavar="FILE|REV",
-        help=f"explain what differs from a report in a file, or from {COMMITTED} of a revision; status 1 if anything",
-    )
-    group.add_argument("--write", action="store_true", help="write the report to the file of --against")
-
-
-def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
     """Make the report of cases; the status is 1 when it differs from another, or a case does not compile."""
     if options.write and options.against is None:
         raise UsageError(f"--write writes the file of --against; give --against {COMMITTED}")
@@ -224,9 +195,7 @@ def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     return max(status, _compare(before, report, options))
 
 
-def _compare(before: "StaticReport | None", after: "StaticReport", options: argparse.Namespace) -> int:
-    from .differences import differences, explained
-
+def _compare(before: StaticReport | None, after: StaticReport, options: argparse.Namespace) -> int:
     whole = not (options.case or options.family)
     changes = [] if before is None else differences(before, after, whole=whole)
     versions = {} if before is None else before.versions
@@ -252,7 +221,7 @@ def _compare(before: "StaticReport | None", after: "StaticReport", options: argp
     return FAILED if changes else DONE
 
 
-def _changes_json(against: str, versions: Any, after: "StaticReport", changes: "Sequence[Change]") -> dict[str, Any]:
+def _changes_json(against: str, versions: Any, after: StaticReport, changes: Sequence[Change]) -> dict[str, Any]:
     return {
         "against": against,
         "versions": {"before": dict(versions), "after": dict(after.versions)},
@@ -263,9 +232,7 @@ def _changes_json(against: str, versions: Any, after: "StaticReport", changes: "
     }
 
 
-def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str | None) -> None:
-    import numpy as np
-
+def _print_report(cases: Sequence[Case], report: StaticReport, target: str | None) -> None:
     if target is not None:
         write_text(target, report.text())
     if target == "-":
@@ -284,19 +251,13 @@ def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str |
 
 
 def _why_no_cycles() -> str:
-    from ...ir.errors import DependencyError
-    from ...lowering.programs import find
-
     try:
         return f"no cycles, as {find('llvm-mca')} analyses none of the loops"
     except DependencyError as error:
         return f"no cycles: {error}"
 
 
-def _compiled(cases: "Sequence[Case]", conditions: Conditions) -> "tuple[StaticReport, dict[str, str]]":
-    from .collect import collect
-    from .kernel_facts import StaticReport
-
+def _compiled(cases: Sequence[Case], conditions: Conditions) -> tuple[StaticReport, dict[str, str]]:
     with progress("compiling", len(cases)) as advance:
         found = collect(cases, conditions, advance=advance)
     kernels = {case.name: found.kernels[case.name] for case in cases if case.name in found.kernels}
@@ -304,7 +265,7 @@ def _compiled(cases: "Sequence[Case]", conditions: Conditions) -> "tuple[StaticR
     return StaticReport(conditions, found.versions, kernels, traffic), dict(found.failed)
 
 
-def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> Conditions:
+def _conditions(options: argparse.Namespace, before: StaticReport | None) -> Conditions:
     """Return the machine that is asked for: that of the other report, or the default one; raises UsageError."""
     target = (TARGET if before is None else before.conditions.target) if options.target is None else options.target
     if options.machine is not None or options.threads is not None or before is None:
@@ -312,7 +273,12 @@ def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> C
     else:
         machine = before.conditions.machine
     if options.target is not None:
-        _check_target(options.target)
+        from ...kernels.c_functions.library import UnknownCpuError, target_named
+
+        try:
+            target_named(options.target)
+        except UnknownCpuError as error:
+            raise UsageError(f"--target: {error}") from None
     conditions = Conditions(target, machine)
     if before is not None and conditions != before.conditions:
         said = f"--target {before.conditions.target} and the machine {json.dumps(before.conditions.machine)}"
@@ -330,23 +296,7 @@ def _machine(said: str, threads: int | None) -> dict[str, Any]:
     return fields | {"threads": threads or fields.get("threads", THREADS)}
 
 
-def _check_target(target: str) -> None:
-    """Have LLVM look for a CPU, in a process of its own: it writes what it does not know to standard error."""
-    if target in LEVELS:
-        return
-    program = (
-        "import sys; import llvmlite.binding as llvm; llvm.initialize_native_target(); "
-        "llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=sys.argv[1])"
-    )
-    ended = subprocess.run([sys.executable, "-c", program, target], capture_output=True, text=True, check=False)
-    if not target or ended.returncode or "not a recognized processor" in ended.stderr:
-        raise UsageError(
-            f"LLVM knows no CPU {target!r}; give --target {', '.join(LEVELS)} or a name such as znver4"
-            f"{did_you_mean(target, _CPUS)}"
-        )
-
-
-def _read_against(said: str, *, may_miss: bool) -> "StaticReport | None":
+def _read_against(said: str, *, may_miss: bool) -> StaticReport | None:
     """Return the report that a file or a revision has; None for a file that is to be written and is not there."""
     if Path(said).is_file():
         return read_report(Path(said).read_text(encoding="utf-8", errors="replace"), said)

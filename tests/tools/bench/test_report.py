@@ -14,7 +14,7 @@ from gathernest.kernels.machine.roofline import MeasuredBound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.tools.bench import plots as picture
 from gathernest.tools.bench import report as reporting
-from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.cases import SUITE, Case
 from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.plots import BOUND, FASTER, SLOWER, cases_plot
 from gathernest.tools.bench.report import (
@@ -110,8 +110,9 @@ def some_machine(monkeypatch):
 @pytest.mark.parametrize("name", REPORTS)
 def test_report_is_the_reviewed_one_in_every_form(name, golden):
     found = REPORTS[name]
-    console = Console(file=io.StringIO(), width=120, color_system=None)
-    console.print(as_table(found))
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    for shown in filter(None, (found, found.of_new_results)):
+        console.print(as_table(shown))
     facts = json.loads(json.dumps(as_json(found)))
     assert {"cpu", "usable_cores", "caches_bytes"} <= set(facts.pop("machine"))
     for package in ("python", "numba"):
@@ -125,7 +126,7 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
     widths = [f"{one.get('fill')} {one.get('width')}" for one in bars]
     parts = {
         "table": [line.rstrip() for line in console.file.getvalue().splitlines()],
-        "summary": summary(found),
+        "summary": [line for shown in filter(None, (found, found.of_new_results)) for line in summary(shown)],
         "wrong": found.wrong,
         "conditions": [text],
         "markdown": as_markdown(found).splitlines()[:-1],
@@ -133,6 +134,20 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
         "json": json.dumps(facts, indent=1, ensure_ascii=False).splitlines(),
     }
     golden(f"bench/{name}.txt", "\n".join("\n".join([f"== {part}", *lines]) for part, lines in parts.items()))
+
+
+ALL_PEERS = ("numpy", "torch", "onnxruntime", "openvino", "tensorflow", "jax")
+
+
+@pytest.mark.usefixtures("some_machine")
+def test_table_of_all_peers_and_the_longest_name_fits_80_columns():
+    case = replace(FAST.case, name=max((case.name for case in SUITE), key=len))
+    ratios = dict.fromkeys(ALL_PEERS, 99.98)
+    wide = Measured(case, dict.fromkeys(("gathernest", *ALL_PEERS), 999.4), ratios, bound=bound_of(8.0))
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    found = Report([wide], dict.fromkeys(("gathernest", *ALL_PEERS), "1"), 2, 9)
+    console.print(as_table(found), "\n".join(summary(found)))
+    assert max(len(line.rstrip()) for line in console.file.getvalue().splitlines()) <= 80
 
 
 def test_times_have_three_digits_and_ratios_two_places():

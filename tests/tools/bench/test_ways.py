@@ -2,19 +2,16 @@
 
 import pytest
 
-TIMED = "--ablation or --scaling or --regret or --by-hand or --alternating"
+TIMED = "--ablation or --scaling or --regret or --by-hand"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--regret", "--alternating"), "--regret and --alternating print different things; choose one of them"),
+        (("--scaling", "--regret"), "--scaling and --regret print different things; choose one of them"),
         (("--static", "--list"), "--list and --static print different things; choose one of them"),
         (("--regret", "--store"), "--store is for the suite beside peers; leave out --store or --regret"),
-        (
-            ("--by-hand", "--peers", "torch"),
-            "--peers is for the suite beside peers or --alternating; leave out --peers",
-        ),
+        (("--by-hand", "--peers", "torch"), "--peers is for the suite beside peers; leave out --peers"),
         (("--list", "--quick"), f"--quick is for the suite beside peers or {TIMED}; leave out --quick or --list"),
         (("--candidates", "3"), "--candidates is for --regret; add it, or leave --candidates out"),
     ],

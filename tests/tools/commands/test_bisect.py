@@ -1,4 +1,4 @@
-"""`gathernest bisect`: what it prints, the file it writes, and bad input."""
+"""`gathernest exec --bisect`: what it prints, the file it writes, and bad input."""
 
 import json
 
@@ -26,7 +26,7 @@ def wrong_stage(tmp_path, capsys):
 
 
 def test_a_wrong_file_is_named_as_the_input_and_repeated_by_exec(wrong_stage, capsys, tmp_path):
-    status, out, error = outcome(capsys, "bisect", wrong_stage, "-o", tmp_path / "small.mlir")
+    status, out, error = outcome(capsys, "exec", "--bisect", wrong_stage, "-o", tmp_path / "small.mlir")
     assert (status, out) == (1, "")
     assert error.startswith("the input is wrong: at [")
     assert error.endswith(f"gathernest exec {tmp_path / 'small.mlir'} repeats it")
@@ -36,7 +36,7 @@ def test_a_wrong_file_is_named_as_the_input_and_repeated_by_exec(wrong_stage, ca
 
 
 def test_json_names_the_pass(wrong_stage, capsys):
-    status, out, _ = outcome(capsys, "bisect", wrong_stage, "--json")
+    status, out, _ = outcome(capsys, "exec", "--bisect", wrong_stage, "--json")
     assert (status, json.loads(out)["wrong"]["pass"]) == (1, "the input")
 
 
@@ -44,12 +44,12 @@ def test_a_right_file_goes_on_from_its_level(capsys, tmp_path):
     _, text, _ = outcome(capsys, "show", *ROWS, "--stage", "fold-bounds")
     file = tmp_path / "stage.mlir"
     file.write_text(text)
-    assert outcome(capsys, "bisect", file, "-p", "tile-loops{loops=indices sizes=4},hoist-invariants")[0] == 0
+    assert outcome(capsys, "exec", "--bisect", file, "-p", "tile-loops{loops=indices sizes=4},hoist-invariants")[0] == 0
 
 
 def test_proof_of_a_gradient_is_json(capsys):
     words = ("--operator", "gather_grad", "--data", "7x6xf32", "--data-shape", "9x6", "--indices", "7xi64")
-    status, out, error = outcome(capsys, "bisect", *words, "--scale", "0.5", "--prove", "--json")
+    status, out, error = outcome(capsys, "exec", "--bisect", *words, "--scale", "0.5", "--prove", "--json")
     assert (status, error) == (0, "")
     found = json.loads(out)
     assert (found["wrong"], found["verdicts"][-1]) == (None, {"pass": "cse", "status": "proved", "reason": ""})
@@ -57,6 +57,6 @@ def test_proof_of_a_gradient_is_json(capsys):
 
 
 def test_proof_of_a_wrong_file_names_the_input(capsys, wrong_stage):
-    status, out, error = outcome(capsys, "bisect", wrong_stage, "-p", "erase-sizes", "--prove")
+    status, out, error = outcome(capsys, "exec", "--bisect", wrong_stage, "-p", "erase-sizes", "--prove")
     assert (status, out) == (1, "")
     assert error.startswith("the input is wrong: for some sizes, an index ")

@@ -113,7 +113,7 @@ def test_links_to_folders_are_no_kernels(gathernest, folder, tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("fro",), "argument action: invalid choice: 'fro' (choose from 'info', 'prune', 'clear')"),
+        (("fro",), "argument ACTION: invalid choice: 'fro' (choose from 'info', 'prune', 'clear')"),
         (("clear", "--limit-mb", "3"), "--limit-mb is for gathernest cache prune, got clear; leave it out"),
         (("prune", "--limit-mb", "0"), "--limit-mb"),
     ],

@@ -1,4 +1,4 @@
-"""`gathernest step`: all steps where there is no terminal, commands where there is one, JSON, files and errors."""
+"""`gathernest exec --step`: all steps, commands on a terminal, JSON, files and errors."""
 
 import json
 import re
@@ -11,14 +11,14 @@ GATHER = ["--data", "[[1,2],[3,4],[5,6]]xf32", "--indices", "[2,-1,0]xi64"]
 
 
 def outcome(capsys, *words: str) -> tuple[int, str, str]:
-    status = main(["step", *words])
+    status = main(["exec", *words])
     printed = capsys.readouterr()
     return status, printed.out, printed.err.strip()
 
 
 def played(capsys, type_in, commands: str) -> str:
     type_in(commands)
-    status, out, error = outcome(capsys, *GATHER, "--element", "1,1", "--stage", "operator", "--interactive")
+    status, out, error = outcome(capsys, *GATHER, "--step", "1,1", "--stage", "operator", "--interactive")
     assert (status, error) == (0, "")
     return out
 
@@ -29,7 +29,7 @@ def places(out: str) -> list[str]:
 
 
 def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
-    status, out, _ = outcome(capsys, *GATHER, "--element", "1,1")
+    status, out, _ = outcome(capsys, *GATHER, "--step", "1,1")
     assert status == 0
     assert out.startswith("gather 3x2xf32 by 3xi64 -> 3x2xf32, axis 0, batch_dims 0, bounds error; stage hoist-inva")
     assert "read from data[2, 1]\n" in out
@@ -61,7 +61,7 @@ def test_all_steps_are_listed_on_demand(capsys, type_in):
 
 
 def test_json_is_one_object(capsys):
-    status, out, _ = outcome(capsys, *GATHER, "--element", "3", "--stage", "fold-bounds", "--json")
+    status, out, _ = outcome(capsys, *GATHER, "--step", "3", "--stage", "fold-bounds", "--json")
     facts = json.loads(out)
     assert (status, facts["stage"], facts["element"], facts["value"]) == (0, "fold-bounds", [1, 1], 6.0)
 
@@ -75,7 +75,7 @@ def file(capsys, tmp_path):
 
 
 def test_a_file_is_stepped_through_with_its_own_lines(file, capsys):
-    status, out, _ = outcome(capsys, str(file), "--element", "2,3", "--json")
+    status, out, _ = outcome(capsys, str(file), "--step", "2,3", "--json")
     facts = json.loads(out)
     assert (status, facts["stage"]) == (0, str(file))
     lines = file.read_text().splitlines()
@@ -83,14 +83,14 @@ def test_a_file_is_stepped_through_with_its_own_lines(file, capsys):
 
 
 def test_a_file_goes_on_to_a_later_stage(file, capsys):
-    status, out, _ = outcome(capsys, str(file), "--element", "2,3", "--stage", "cse")
+    status, out, _ = outcome(capsys, str(file), "--step", "2,3", "--stage", "cse")
     assert status == 0
     assert "; stage cse\n" in out and " scf.for inner " in out
 
 
 def test_a_stage_that_is_wrong_has_exit_status_1(file, capsys):
     file.write_text(file.read_text().replace("arith.minsi %index, %last", "arith.maxsi %index, %last"))
-    status, out, _ = outcome(capsys, str(file), "--indices", "[4,0,1]xi64", "--element", "1,0")
+    status, out, _ = outcome(capsys, str(file), "--indices", "[4,0,1]xi64", "--step", "1,0")
     assert status == 1
     assert "wrong: the operator's reference gives " in out
 
@@ -98,6 +98,6 @@ def test_a_stage_that_is_wrong_has_exit_status_1(file, capsys):
 def test_a_file_that_does_not_parse_has_its_place(capsys, tmp_path):
     bad = tmp_path / "bad.mlir"
     bad.write_text("func.func @gather( {")
-    status, _, error = outcome(capsys, str(bad), *GATHER)
+    status, _, error = outcome(capsys, str(bad), *GATHER, "--step", "0")
     assert status == 1
     assert error.startswith(f"gathernest: error: {bad}:1:")

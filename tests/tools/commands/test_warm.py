@@ -104,7 +104,7 @@ def test_the_command_says_what_it_compiled_and_where(gathernest, folder, unnamed
     assert ended.out.startswith("1 compiled, 0 there already, 0 failed, in ")
     said, offer = ended.out.splitlines()
     assert said.endswith(f" s; the cache is {folder}")
-    assert offer == "this machine is not measured: gathernest warm --calibrate chooses schedules by its own numbers"
+    assert offer.startswith("this machine is not measured: gathernest doctor --calibrate lets ")
     RUNTIME.loaded.clear()
     facts = json.loads(gathernest(*WORDS, "--jobs", "1", "--json").out)
     (kernel,) = facts["kernels"]

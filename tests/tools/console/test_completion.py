@@ -6,10 +6,6 @@ import sys
 
 import pytest
 
-import gathernest as gn
-from gathernest.tools.console.completion import install
-
-SHELLS = ("bash", "zsh", "fish")
 # Runs the function that the script declares for a command, as bash does when Tab is pressed.
 PRESS_TAB = """
 source "$1"; shift
@@ -91,59 +87,6 @@ def test_fish_completes(scripts, program):
     command = f"source {scripts('gathernest', 'fish')}; source {scripts('gathernest-opt', 'fish')}; {asked}"
     done = subprocess.run([program("fish"), "--no-config", "-c", command], capture_output=True, text=True, check=True)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["clip", "nest,tile-loops", "numba"]
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A home folder with nothing in it."""
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
-
-
-def test_installed_completion_is_read_by_the_next_bash(home):
-    (home / ".bashrc").write_text("alias a=b")
-    first = install("gathernest", "bash", "complete -W 'show run' gathernest\n")
-    assert first[-1] == "bash completes gathernest from its next start on"
-    assert len(install("gathernest", "bash", "complete -W 'show exec' gathernest\n")) == len(first) - 1
-    rc = (home / ".bashrc").read_text()
-    assert (rc.splitlines()[0], rc.count("gathernest.bash"), rc.count("\n")) == ("alias a=b", 2, 2)
-    command = ["bash", "--rcfile", str(home / ".bashrc"), "-i", "-c", "complete -p gathernest"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
-    assert done.stdout == "complete -W 'show exec' gathernest\n"
-
-
-def test_installed_completion_lies_where_zsh_and_fish_look(home):
-    install("gathernest", "zsh", "#compdef gathernest\n")
-    install("gathernest", "fish", "complete -c gathernest -a show\n")
-    scripts = home / ".local" / "share" / "gathernest" / "completion"
-    assert (scripts / "_gathernest").read_text() == "#compdef gathernest\n"
-    assert (home / ".zshrc").read_text() == f'fpath=("{scripts}" $fpath); autoload -Uz compinit; compinit\n'
-    assert (home / ".config" / "fish" / "completions" / "gathernest.fish").exists()
-
-
-def test_shell_is_that_of_the_user(gathernest, home, monkeypatch):
-    pytest.importorskip("shtab")
-    monkeypatch.setenv("SHELL", "/usr/bin/fish")
-    ended = gathernest("--install-completion")
-    written = home / ".config" / "fish" / "completions" / "gathernest.fish"
-    assert (ended.status, ended.out.splitlines()[0]) == (0, f"wrote {written}")
-    assert "complete -c gathernest" in written.read_text()
-
-
-def test_shell_that_cannot_be_completed_is_rejected(gathernest, monkeypatch):
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-    ended = gathernest("--install-completion")
-    said = "SHELL is '/bin/tcsh', and completion is for bash, zsh, fish; name one, as in --install-completion=bash"
-    assert (ended.status, ended.err) == (2, f"gathernest: error: {said}\n")
-
-
-def test_completion_that_cannot_be_written_is_an_error(home):
-    (home / ".bashrc").mkdir()
-    with pytest.raises(gn.GathernestError) as rejected:
-        install("gathernest", "bash", "")
-    assert str(rejected.value) == f"{home / '.bashrc'} cannot be written: Is a directory; make it writable"
 
 
 def test_completion_without_shtab_says_what_to_install(gathernest, monkeypatch):

@@ -1,4 +1,4 @@
-"""`gathernest calibrate`, and what `doctor` and `warm` say of it, with a calibration that is made up."""
+"""`gathernest doctor --calibrate`, and what `doctor` and `warm` say of it, with a calibration that is made up."""
 
 import json
 
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch, unnamed_machine):
 
 
 def test_each_number_is_shown_beside_the_built_in_one_and_kept(gathernest, folder):
-    ended = gathernest("calibrate")
+    ended = gathernest("doctor", "--calibrate")
     assert (ended.status, ended.err) == (0, "")
     assert (
         f"vector_bytes         16                         built-in {built_in_machine().model.vector_bytes}\n"
@@ -38,8 +38,8 @@ def test_each_number_is_shown_beside_the_built_in_one_and_kept(gathernest, folde
 
 
 def test_doctor_shows_what_was_measured_its_age_and_what_is_doubtful(gathernest):
-    assert "  calibration                none; gathernest calibrate measures this machine" in gathernest("doctor").out
-    gathernest("calibrate")
+    assert "  calibration                none; gathernest doctor --calibrate measures it" in gathernest("doctor").out
+    gathernest("doctor", "--calibrate")
     text = gathernest("doctor").out
     assert "  name                       zen4, calibrated\n" in text
     assert " old, of 2026-11-22T12:00:00Z, for 2 threads\n" in text
@@ -55,12 +55,12 @@ def test_a_dry_run_keeps_nothing_and_writes_a_file_that_describes_the_machine(
     gathernest, folder, tmp_path, monkeypatch
 ):
     path = tmp_path / "mine.json"
-    ended = gathernest("calibrate", "--dry-run", "--machine-file", str(path))
+    ended = gathernest("doctor", "--calibrate", "--dry-run", "--machine-file", str(path))
     assert ended.out.endswith("nothing is kept of a dry run\n") and not folder.exists()
     monkeypatch.setenv("GATHERNEST_MACHINE", str(path))
     model = json.loads(gathernest("doctor", "--json").out)["machine_model"]
     assert (model["because"], model["l3_bytes"]) == (f"read from {path}", 24 << 20)
-    assert "goes first" in gathernest("calibrate").out
+    assert "goes first" in gathernest("doctor", "--calibrate").out
 
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_is_measured(gathernest, folder, tmp_path):
@@ -70,32 +70,38 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_measured(gathe
         none / "mine.json": f"{none}/mine.json: there is no folder {none}; make it first",
     }
     for path, message in said.items():
-        ended = gathernest("calibrate", "--machine-file", str(path))
+        ended = gathernest("doctor", "--calibrate", "--machine-file", str(path))
         assert ended == (2, "", f"gathernest: error: --machine-file {message}\n")
     assert not folder.exists()
 
 
 def test_json_is_what_the_file_holds(gathernest, folder):
-    said = json.loads(gathernest("calibrate", "--json").out)
+    said = json.loads(gathernest("doctor", "--calibrate", "--json").out)
     (file,) = folder.iterdir()
     assert said == {**json.loads(file.read_text()), "file": str(file)}
 
 
 def test_forgetting_removes_the_file(gathernest, folder):
-    gathernest("calibrate")
-    assert gathernest("calibrate", "--forget").out.startswith(f"removed {folder}")
+    gathernest("doctor", "--calibrate")
+    assert gathernest("doctor", "--forget").out.startswith(f"removed {folder}")
     assert list(folder.iterdir()) == []
-    assert json.loads(gathernest("calibrate", "--forget", "--json").out) == {"removed": None}
+    assert json.loads(gathernest("doctor", "--forget", "--json").out) == {"removed": None}
 
 
 def test_forgetting_measures_nothing(gathernest):
-    ended = gathernest("calibrate", "--forget", "--dry-run")
+    ended = gathernest("doctor", "--forget", "--calibrate")
     assert ended.status == 2
-    assert "--forget measures nothing; leave --dry-run and --machine-file out" in ended.err
+    assert "--forget measures nothing; leave --calibrate out" in ended.err
 
 
-def test_warm_offers_a_calibration_and_makes_it_when_asked(gathernest, folder):
+def test_warm_offers_a_calibration_until_there_is_one(gathernest, folder):
     kernel = ("warm", "--data", "9x4xf32", "--indices", "5xi64", "--jobs", "1")
-    assert "gathernest warm --calibrate" in gathernest(*kernel).out
-    assert "--calibrate" not in gathernest(*kernel, "--calibrate").out
-    assert len(list(folder.iterdir())) == 1
+    assert "gathernest doctor --calibrate" in gathernest(*kernel).out
+    gathernest("doctor", "--calibrate")
+    assert "--calibrate" not in gathernest(*kernel).out
+
+
+def test_options_of_a_calibration_are_for_nothing_else(gathernest):
+    ended = gathernest("doctor", "--dry-run")
+    said = "gathernest: error: --dry-run is for --calibrate; add it, or leave --dry-run out\n"
+    assert (ended.status, ended.err) == (2, said)

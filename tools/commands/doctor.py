@@ -1,4 +1,4 @@
-"""`gathernest doctor`: print versions, machine, threads and the state of the cache, and say what is wrong."""
+"""`gathernest doctor`: print versions, machine, threads, cache and what is wrong; measure this machine."""
 
 import argparse
 import json
@@ -6,7 +6,9 @@ import os
 import platform
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import DependencyError, GathernestError, did_you_mean
@@ -14,9 +16,9 @@ from ...kernels.host import cpu
 from ...kernels.host.cache_folder import why_not_writable
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
+from ...kernels.host.machine import BUSY_CORES, built_in_machine
 from ...lowering.programs import PROGRAMS, find
-from ..console.terminal import DONE, FAILED, Parser, make_console
-from .calibrate import beside_built_in, doubts
+from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_file, make_console, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +29,11 @@ PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "pl
 PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
 EXAMPLES = """examples:
   gathernest doctor
-  gathernest doctor --json"""
+  gathernest doctor --json
+  gathernest doctor --calibrate
+  gathernest doctor --calibrate --dry-run --machine-file mine.json
+  GATHERNEST_MACHINE=mine.json gathernest show --data 1000000x64xf32 --indices 100000xi64
+  gathernest doctor --forget"""
 
 Facts = dict[str, dict[str, Any]]
 
@@ -42,11 +48,25 @@ class Findings:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_option(parser, "--json")
+    group = parser.add_argument_group("calibration", "the machine model that schedules are chosen by")
+    add_option(group, "--calibrate", "measure this machine instead, in 20 seconds, for all later choices of schedules")
+    add_option(group, "--dry-run", "measure and print, but keep nothing for later choices")
+    add_option(group, "--machine-file FILE", "also write the model as a file that GATHERNEST_MACHINE reads")
+    add_option(group, "--forget", "remove what was measured, and measure nothing")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the facts; the status is 1 when something is broken."""
+    """Print the facts, with the status 1 when something is broken; or measure this machine; or forget its numbers."""
+    given = [name for name in ("--dry-run", "--machine-file") if getattr(options, name[2:].replace("-", "_"))]
+    if given and not options.calibrate:
+        raise UsageError(f"{given[0]} is for --calibrate; add it, or leave {given[0]} out")
+    if options.forget and options.calibrate:
+        raise UsageError("--forget measures nothing; leave --calibrate out")
+    if options.forget:
+        return _forget(options.json)
+    if options.calibrate:
+        return _calibrate(options)
     findings = Findings()
     facts = gather_facts(findings)
     if options.json:
@@ -123,9 +143,9 @@ def _doubts(found: "Calibration") -> list[str]:
     """Return why a calibration may not be right any more."""
     now = {name: cpu.package_version(name) for name in found.versions}
     changed = [f"{name} {version}, now {now[name]}" for name, version in found.versions.items() if now[name] != version]
-    again = "gathernest calibrate measures it again"
+    again = "gathernest doctor --calibrate measures it again"
     changes = [f"this machine was measured with {', '.join(changed)}; {again}"] if changed else []
-    return [*changes, *doubts(found)]
+    return [*changes, *_unmeasured(found)]
 
 
 def _thread_facts(findings: Findings) -> dict[str, Any]:
@@ -236,7 +256,7 @@ def _first_line(error: Exception) -> str:
 
 def _calibration_text(found: dict[str, Any] | None) -> str:
     if found is None:
-        return "none; gathernest calibrate measures this machine in 20 seconds"
+        return "none; gathernest doctor --calibrate measures it"
     hours = 24 * found["age_days"]
     age = f"{hours:.0f} hours" if hours < 48 else f"{found['age_days']:.0f} days"
     return f"{age} old, of {found['date']}, for {found['threads']} threads"
@@ -245,7 +265,7 @@ def _calibration_text(found: dict[str, Any] | None) -> str:
 def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
     calibration, beside = facts["machine_model"].get("calibration"), {}
     if calibration is not None and knobs.machine is None:
-        beside = beside_built_in(facts["machine_model"], calibration["fields"])
+        beside = _beside_built_in(facts["machine_model"], calibration["fields"])
     for section, entries in facts.items():
         console.print(section.replace("_", " "), style="bold")
         for name, value in entries.items():
@@ -277,3 +297,80 @@ def _shown(name: str, value: Any) -> str:
     if isinstance(value, int) and "_bytes" in name:
         return f"{value / 2**20:.1f} MiB" if value >= 2**20 else f"{value / 2**10:.0f} KiB"
     return str(value)
+
+
+# ---- calibration ----
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    """Measure this machine, so that schedules are chosen by its own numbers."""
+    from ...kernels.machine.calibrate import calibrate, keep
+
+    if options.machine_file is not None:
+        check_file("--machine-file", options.machine_file)
+    with progress("measuring this machine") as show, knobs.scope(compile="now"):
+        found = calibrate(lambda done, most, text: show(done=done, total=most, said=text))
+    if options.machine_file is not None:
+        Path(options.machine_file).write_text(json.dumps(found.description(), indent=1) + "\n")
+    kept = None if options.dry_run else keep(found)
+    if options.json:
+        print(json.dumps({**found.to_json(), "file": None if kept is None else str(kept)}))
+    else:
+        _print_calibration(found, kept)
+    return DONE
+
+
+def _beside_built_in(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Return some fields of a model as text, each beside the built-in model's number."""
+    other = built_in_machine().model
+    return {name: f"{_text(fields[name]):<26} built-in {_text(getattr(other, name))}" for name in names}
+
+
+def _unmeasured(found: "Calibration") -> list[str]:
+    """Return the fields of a calibration that are not measured, and why."""
+    notes: list[str] = []
+    if found.other_cores >= BUSY_CORES:
+        notes.append(
+            f"other processes used {found.other_cores:.1f} cores while this machine was measured, so the last cache "
+            "and launches are not; measure again when they are done"
+        )
+    ends = [
+        f"{name} {_text(each['low'])} to {_text(each['high'])}"
+        for name, each in found.uncertain.items()
+        if each["low"] != each["high"]
+    ]
+    if ends:
+        notes.append(f"the built-in numbers stay where the measured ones vary: {'; '.join(ends)}")
+    return notes
+
+
+def _text(value: Any) -> str:
+    return (
+        ", ".join(map(_text, value)) if isinstance(value, tuple | list) else f"{value:g}" if value < 1e5 else str(value)
+    )
+
+
+def _forget(as_json: bool) -> int:
+    from ...kernels.machine.calibrate import forget
+
+    path = forget()
+    if as_json:
+        print(json.dumps({"removed": None if path is None else str(path)}))
+    else:
+        result = "this machine has not been measured" if path is None else f"removed {path}"
+        make_console().print(f"{result}; schedules are chosen by the built-in model {built_in_machine().model.name}")
+    return DONE
+
+
+def _print_calibration(found: "Calibration", kept: Path | None) -> None:
+    console = make_console()
+    for name, text in _beside_built_in(found.fields, found.fields).items():
+        console.print(f"{name:<20} {text}")
+    for note in _unmeasured(found):
+        console.print(f"note: {note}", style="yellow")
+    if kept is None:
+        console.print("nothing is kept of a dry run")
+    elif knobs.machine is None:
+        console.print(f"schedules are chosen by these numbers from now on; they are in {kept}")
+    else:
+        console.print(f"the numbers are in {kept}, but GATHERNEST_MACHINE or knobs.machine goes first", style="yellow")

@@ -1,4 +1,6 @@
-"""`gathernest bench --alternating`: our calls right behind a call of another library, beside the same calls when quiet.
+"""Times of our calls right behind a call of another library, beside the same calls when quiet.
+
+    python docs/measurements/alternating.py [torch,onnxruntime,openvino [ROUNDS [CASE,..]]]
 
 Threads of ONNX Runtime, OpenVINO and OpenMP spin for a while after a call, on cores that our own threads need. So the
 first two calls behind a peer's are timed, one by one, and before them quiet ones, on all threads and on one: after a
@@ -10,17 +12,19 @@ for nobody.
 """
 
 import statistics
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...kernels.host.cpu import cpu_model, usable_cores
-from ...kernels.host.knobs import knobs
-from .cases import SUITE, Case, describe
-from .measure import OURS, SETTLE_S, Measured, fastest_way, geometric_mean, in_turn, prepared
-from .peers import Call, Gathernest, Peer
-from .report import markdown_table, ratio_text, time_text
+from gathernest.kernels.host.cpu import cpu_model, usable_cores
+from gathernest.kernels.host.knobs import knobs
+from gathernest.kernels.runtime.launch import available_threads
+from gathernest.tools.bench.cases import Case, chosen, describe
+from gathernest.tools.bench.measure import OURS, SETTLE_S, Measured, fastest_way, geometric_mean, in_turn, prepared
+from gathernest.tools.bench.peers import Call, Gathernest, Peer, enter
+from gathernest.tools.bench.report import markdown_table, ratio_text, time_text
 
 NAMES = (
     "rows-256B-small-table",
@@ -30,7 +34,6 @@ NAMES = (
     "last-axis",
     "rows-4KB",
 )
-CASES = tuple(case for case in SUITE if case.name in NAMES)
 # Calls behind each other: a peer's threads are awake after the second.
 PEER_CALLS, QUIET_CALLS = 2, 3
 NO_PEER = "a pause"
@@ -73,9 +76,7 @@ class Alternated:
         )
 
 
-def alternate(
-    cases: Sequence[Case], peers: Sequence[Peer], *, rounds: int, threads: int, advance: Callable[[int], None]
-) -> list[Alternated]:
+def alternate(cases: Sequence[Case], peers: Sequence[Peer], rounds: int, threads: int) -> list[Alternated]:
     """Time each case behind calls of each peer that can run it, in turn round by round; the first round warms up."""
     found: list[Alternated] = []
     with knobs.scope(num_threads=threads):
@@ -88,7 +89,6 @@ def alternate(
                 for name in names[first:] + names[:first]:
                     times[name].append(_round(ours, others[name], is_one_first=number % 2 == 1))
             found += [Alternated.of(case, name, each[1:]) for name, each in times.items()]
-            advance(1)
     return found
 
 
@@ -152,3 +152,15 @@ def as_markdown(found: Sequence[Alternated], threads: int, rounds: int) -> str:
     table = markdown_table(("case", "shapes", "behind", *TIMED, WAITED), ["---", "---", "---", *["--:"] * 6], rows)
     machine = f"{cpu_model()}, {usable_cores()} cores; {threads} threads for everyone"
     return f"{table}\n\nTimes as long as a quiet call; {machine}; medians of {rounds} rounds. {POSSIBLE}"
+
+
+def main(peers: str = "", rounds: str = "15", cases: str = ",".join(NAMES)) -> None:
+    """Print the table of some cases behind calls of some peers, or of all that are installed."""
+    threads = available_threads()
+    entrants = enter(peers.split(",") if peers else (), threads)
+    found = alternate(chosen(cases.split(","), ()), entrants.candidates[1:], int(rounds), threads)
+    print(as_markdown(found, threads, int(rounds)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,1 +1,0 @@
-"""The commands about this machine: what it is, what is wrong with it, and measuring it."""
