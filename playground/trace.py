@@ -99,8 +99,7 @@ class Step:
     """One operation that the element depends on, as it ran.
 
     Attributes:
-        op: name of the operation, such as `memref.load`; of an iteration that begins, with the names of its loops; of
-            the operator's rule, a word such as `resolve`.
+        op: name of the operation, such as `memref.load`; of an iteration that begins, with the names of its loops.
         text: its line in the stage.
         line: number of that line from 1.
         trips: the iterations around it, outermost first.
