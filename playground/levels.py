@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, Literal
 
 from pygments import token as of
@@ -14,7 +14,7 @@ from pygments.lexer import Lexer, RegexLexer
 from pygments.lexers import GasLexer, LlvmLexer, PythonLexer
 from pygments.token import _TokenType
 
-from ..lowering.provenance.trace import WORK, Level, Line, Trace
+from ..lowering.provenance.trace import WORK, Level, Line, Trace, is_declaration
 from ..lowering.registry import SCHEDULED_NEST
 
 
@@ -352,9 +352,23 @@ def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highligh
             rows += _shortened(pairs, is_first=place == 0, is_last=place == len(opcodes) - 1)
         else:
             rows += [Row("changed", x, y) for x, y in zip_longest(old[a0:a1], new[b0:b1])]
+    rows = _declarations_last(rows, before, after)
     if most_rows is not None and len(rows) > most_rows:
         rows[most_rows:] = [Row("more", count=len(rows) - most_rows)]
     return LevelDiff(title, *names, tuple(rows), added, removed)
+
+
+def _declarations_last(rows: Sequence[Row], left: Level, right: Level) -> list[Row]:
+    """Return rows with those between two gaps last where only declarations changed there."""
+    starts = [0, *(number for number, row in enumerate(rows) if number and row.kind == "equal"), len(rows)]
+
+    def has_declarations_alone(part: Sequence[Row]) -> bool:
+        part = [row for row in part if row.kind == "changed"]
+        sides = ((view, level) for row in part for view, level in ((row.left, left), (row.right, right)))
+        return all(is_declaration(level.lines[view.number].text) for view, level in sides if view is not None)
+
+    parts = [rows[start:end] for start, end in pairwise(starts)]
+    return [row for part in sorted(parts, key=has_declarations_alone) for row in part]
 
 
 def _in_order(level: Level, highlight: Highlight) -> list[LineView]:

@@ -14,6 +14,7 @@ _ACCESSES = {
     "store": re.compile(r"\b(store|stream|compress\w*)_v?i?\d\w*\("),
     "prefetch": re.compile(r"\bprefetch_\d\("),
 }
+_DECLARATION = re.compile(r"\s*(func\.|builtin\.module|\}|%\S+ = (arith\.constant|memref\.dim)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,11 @@ class Trace:
             return line.kind == "arithmetic" or any(is_access(source[at].text, line.kind) for at in line.origins)
 
         return sum(1 for line in work if self.roots(number, line) and is_right(assembly.lines[line])), len(work)
+
+
+def is_declaration(text: str) -> bool:
+    """Return whether a line of a stage is the signature, a constant or a size of a function, or ends one."""
+    return _DECLARATION.match(text) is not None
 
 
 def is_access(source: str, kind: str) -> bool:

@@ -17,7 +17,15 @@ from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.model_inputs import describe_problem
-from ..console.problem_options import ASSUMED_SIZE, add_problem_options, check_machine, problem_arguments, read_schedule
+from ..console.problem_options import (
+    ASSUMED_SIZE,
+    add_problem_options,
+    add_target_option,
+    check_machine,
+    problem_arguments,
+    read_schedule,
+    take_target,
+)
 from ..console.terminal import DONE, Parser, UsageError, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
@@ -74,6 +82,7 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="measure nothing: no time beside the roofline bound, no worth of passes",
     )
+    add_target_option(parser)
     parser.add_argument("--rounds", type=positive, metavar="N", help=f"timings of each schedule (default: {ROUNDS})")
     parser.add_argument(
         "--node",
@@ -101,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
     if options.no_timing and options.rounds is not None:
         raise UsageError("--rounds is for timings, and --no-timing measures nothing; leave out one of them")
     check_file("-o", options.output)
+    take_target(options, is_timed=not options.no_timing)
     given = _given(options.schedule, options.pipeline)
     names = ("schedule", "pipeline", "machine", "revision")
     given_others = options.against, options.against_pipeline, options.against_machine, options.against_revision

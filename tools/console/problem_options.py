@@ -1,13 +1,16 @@
 """Options that commands share: a gather, the node of a model, sizes of its inputs, a schedule, a machine."""
 
 import argparse
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import UnknownSizeError
-from ...ir.errors import GathernestError, InvalidGatherError, ScheduleError
+from ...ir.errors import GathernestError, InvalidGatherError, ScheduleError, did_you_mean
 from ...kernels.host.knobs import KnobError, knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
@@ -16,6 +19,8 @@ from .terminal import Parser, UsageError, flag_of, integer
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
+LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
 # Commands take this size where only a run of the model knows it.
 ASSUMED_SIZE = 128
 
@@ -161,3 +166,39 @@ def check_machine(option: str, said: str) -> None:
             machine_model()
     except KnobError as error:
         raise UsageError(str(error)) from None
+
+
+def add_target_option(parser: Parser) -> None:
+    """Declare `--target`; see `take_target`."""
+    parser.add_argument(
+        "--target",
+        metavar="CPU",
+        help="LLVM's name of another CPU to make LLVM IR and assembly for; GATHERNEST_MACHINE names the machine that "
+        "schedules are chosen for",
+    )
+
+
+def take_target(options: argparse.Namespace, *, is_timed: bool) -> None:
+    """Have Numba, which this process has not imported, compile for the CPU of `--target`; raises UsageError."""
+    if options.target is None:
+        return
+    if is_timed:
+        raise UsageError("--target is another CPU, whose code may not run here; leave it out where kernels are timed")
+    check_target(options.target)
+    os.environ |= {"NUMBA_CPU_NAME": options.target, "NUMBA_CPU_FEATURES": ""}
+
+
+def check_target(target: str) -> None:
+    """Have LLVM look for a CPU, in a process of its own: it writes what it does not know to standard error."""
+    if target in LEVELS:
+        return
+    program = (
+        "import sys; import llvmlite.binding as llvm; llvm.initialize_native_target(); "
+        "llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=sys.argv[1])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, target], capture_output=True, text=True, check=False)
+    if not target or ended.returncode or "not a recognized processor" in ended.stderr:
+        raise UsageError(
+            f"LLVM knows no CPU {target!r}; give --target {', '.join(LEVELS)} or a name such as znver4"
+            f"{did_you_mean(target, CPUS)}"
+        )

@@ -3,7 +3,6 @@
 import argparse
 import json
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 
 from ...asv_bench.benchmarks.cases import Case
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import GathernestError, did_you_mean
+from ...ir.errors import GathernestError
 from ...ir.loop_name import LoopName
 from ...ir.numbers import parse_json
 from ...kernels.host.checkout import RevisionError, commit_of, git
@@ -26,7 +25,7 @@ from ...lowering.provenance.assembly import kind_of
 from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
 from ...playground.machine_analysis import MachineAnalysisError, machine_analysis
-from ..console.problem_options import check_machine
+from ..console.problem_options import check_machine, check_target
 from ..console.terminal import DONE, FAILED, Parser, UsageError, check_file, make_console, progress, say, write_text
 from .collect import MACHINE, TARGET, THREADS
 from .kernel_facts import Conditions, LoopFacts, StaticReport, read_report
@@ -175,11 +174,6 @@ def _bytes(name: str, streams: Mapping[str, int]) -> str:
     return f"{number:.3g} GB"
 
 
-LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-# CPUs of LLVM that a wrong name is compared with; it knows many more.
-_CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
-
-
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     group = parser.add_argument_group(
@@ -312,7 +306,7 @@ def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> C
     else:
         machine = before.conditions.machine
     if options.target is not None:
-        _check_target(options.target)
+        check_target(options.target)
     conditions = Conditions(target, machine)
     if before is not None and conditions != before.conditions:
         said = f"--target {before.conditions.target} and the machine {json.dumps(before.conditions.machine)}"
@@ -328,22 +322,6 @@ def _machine(said: str, threads: int | None) -> dict[str, Any]:
     check_machine("--machine", said)
     fields = {"base": said} if said in BUILT_IN else parse_json(Path(said).expanduser().read_bytes())
     return fields | {"threads": threads or fields.get("threads", THREADS)}
-
-
-def _check_target(target: str) -> None:
-    """Have LLVM look for a CPU, in a process of its own: it writes what it does not know to standard error."""
-    if target in LEVELS:
-        return
-    program = (
-        "import sys; import llvmlite.binding as llvm; llvm.initialize_native_target(); "
-        "llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=sys.argv[1])"
-    )
-    ended = subprocess.run([sys.executable, "-c", program, target], capture_output=True, text=True, check=False)
-    if not target or ended.returncode or "not a recognized processor" in ended.stderr:
-        raise UsageError(
-            f"LLVM knows no CPU {target!r}; give --target {', '.join(LEVELS)} or a name such as znver4"
-            f"{did_you_mean(target, _CPUS)}"
-        )
 
 
 def _read_against(said: str, *, may_miss: bool) -> "StaticReport | None":
