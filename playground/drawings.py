@@ -166,7 +166,8 @@ def _draw_bars(root: Element, group: Bars, top: float) -> tuple[float, float]:
     """Draw a group whose heading begins at `top`; return its width, and where it ends."""
     parent, bars = add(root, "g", class_="gn-bars"), group.bars
     add(parent, "text", group.heading, x=0.0, y=top + FONT_SIZE, font_weight="bold")
-    names, texts = ([shortened(text, MOST_BAR_LETTERS) for text in each] for each in _columns(bars))
+    names = [shortened(bar.name, MOST_BAR_LETTERS) for bar in bars]
+    texts = [shortened(bar.text, MOST_BAR_LETTERS) for bar in bars]
     left = max(map(width_of, names), default=0.0) + _BAR_GAP
     values = [bar.value for bar in bars if bar.value is not None] + ([group.marked[0]] if group.marked else [])
     longest = max([value for value in values if value > 0], default=1.0)
@@ -192,10 +193,6 @@ def _draw_bars(root: Element, group: Bars, top: float) -> tuple[float, float]:
         add(line, "title", group.marked[1])
     width = left + LONGEST + _BAR_GAP + max(map(width_of, texts), default=0.0)
     return max(width, width_of(group.heading)), bottom
-
-
-def _columns(bars: Sequence[Bar]) -> tuple[list[str], list[str]]:
-    return [bar.name for bar in bars], [bar.text for bar in bars]
 
 
 LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
@@ -239,7 +236,7 @@ class _Box:
         text: the function's name, `indices_o(i_o) in 0..n_indices step 256`, `if n_outside == 0`, or the statement.
         line: the number of its line in the text of the module, from 1; None where it has none.
         names: of a loop, its name; several of an `scf.parallel` of several dimensions.
-        badges: the marks of the schedule: a key of `BADGES`, and the text of it, such as `vector ×8`.
+        badges: the marks of the schedule: a key of `BADGES`, and its text, such as `vector ×8`.
         children: boxes and statements in it, in order.
     """
 
@@ -273,8 +270,8 @@ def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str
 
     Each function, loop and condition is a box in the one around it. A loop has its name, its range and a badge for
     each of: parallel, ordered, sum, tiles, tile, check, checked, clear, scale, staged, vector, prefetch, streamed,
-    remainder, prologue. Elements have the class of what they are (`gn-loop`, `gn-parallel`, ...). Those of a module
-    that was parsed from text have its line as `data-line`, counted from 0; a loop has its name as `data-loop`.
+    remainder, prologue. Elements have the class of their kind (`gn-loop`, `gn-parallel`, ...). If the module was parsed
+    from text, they have its line as `data-line`, counted from 0; a loop has its name as `data-loop`.
 
     Args:
         module: the module, or its MLIR text.
@@ -528,7 +525,7 @@ def draw_accesses(accesses: Accesses, *, title: str, is_gradient: bool = False) 
 
 
 def _left_out(accesses: Accesses) -> list[str]:
-    """Return a sentence for what is not drawn, as there is too much of it."""
+    """Return a sentence for the elements and for the lines that are too many to be drawn."""
     parts = (("elements", len(accesses.elements), MOST_CELLS), ("lines", accesses.line_count, MOST_LINES))
     return [f"the first {most} of {count} {what} are drawn" for what, count, most in parts if count > most]
 
@@ -731,7 +728,7 @@ def byte_bars(streams: Sequence[tuple[str, float]]) -> Bars:
     """Return a bar for the fewest bytes of each stream of (name, bytes), with its share of all."""
     total = sum(count for _, count in streams)
     bars = [
-        Bar(name, count, f"{bytes_text(count)}, {_percent(count, total)}", _BYTES.get(name, _BOUND), "bytes")
+        Bar(name, count, f"{bytes_text(count)}, {count / (total or 1):.0%}", _BYTES.get(name, _BOUND), "bytes")
         for name, count in streams
     ]
     return Bars(f"The fewest bytes: {bytes_text(total)}", bars)
@@ -797,7 +794,3 @@ def bytes_text(count: float) -> str:
 
 def _time(time_us: float) -> str:
     return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "0%"

@@ -94,7 +94,7 @@ def _coloured(token: _TokenType, text: str) -> str:
 
 # Makes HTML of lines of a kind of text.
 Highlight = Callable[[Sequence[str], str], list[str]]
-# What a line is compared by: results without a name are numbered anew by every pass.
+# Lines are compared without these numbers: every pass numbers the results without a name anew.
 _NUMBERED = re.compile(r"%\d+")
 # Of LLVM IR: every name may end in a number, of a value, a block or metadata; comments name the blocks before.
 _NUMBERED_LLVM = re.compile(r"(%[\w.]*?)\d+(?![\w.])|^([a-z][\w.]*?)\d+(?=:)|(?<=[!#])\d+|\s+; preds = .*")
@@ -145,7 +145,7 @@ class LevelView:
 
 
 def level_views(trace: Trace, highlight: Highlight) -> list[LevelView]:
-    """Return the levels of a trace, with text as HTML by a function; those that changed nothing have no lines."""
+    """Return the levels of a trace, with text as HTML by a function; levels that changed nothing have no lines."""
     opened = first_open(trace.levels)
     views: list[LevelView] = []
     for number, level in enumerate(trace.levels):
@@ -177,11 +177,10 @@ def origins(trace: Trace) -> list[list[object]]:
 
     The origins of a line are a list of numbers, or the number where it is one.
     """
-    return [[level.origin, [_short(line.origins) for line in level.lines]] for level in trace.levels]
-
-
-def _short(numbers: tuple[int, ...]) -> object:
-    return list(numbers) if len(numbers) != 1 else numbers[0]
+    return [
+        [level.origin, [each[0] if len(each := line.origins) == 1 else list(each) for line in level.lines]]
+        for level in trace.levels
+    ]
 
 
 def _changes(level: Level, levels: Sequence[Level]) -> tuple[frozenset[int], int]:
@@ -268,7 +267,7 @@ def _llvm_parts(level: Level, views: Sequence[LineView]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-# Equal lines that are shown around those that differ.
+# Equal lines that are shown around lines that differ.
 CONTEXT = 3
 
 
@@ -377,7 +376,7 @@ def _in_order(level: Level, highlight: Highlight) -> list[LineView]:
 
 
 def _shortened(rows: Sequence[Row], *, is_first: bool, is_last: bool) -> Iterator[Row]:
-    """Yield equal rows near those that differ, and how many are left out between."""
+    """Yield equal rows near rows that differ, and the number of rows that are left out between."""
     before, behind = 0 if is_first else CONTEXT, 0 if is_last else CONTEXT
     if len(rows) <= before + behind + 1:
         yield from rows

@@ -147,7 +147,7 @@ def _notes(ran: Sequence[Instruction], left: int) -> tuple[str, ...]:
 
 
 def _tools() -> list[Installed]:
-    """Return the llvm-mca that are understood, that of Numba's LLVM first; raises MachineAnalysisError for others."""
+    """Return the versions of llvm-mca that are understood, Numba's first; raises MachineAnalysisError for others."""
     try:
         return sorted(find_all("llvm-mca"), key=lambda tool: tool.version[0] != _host()[1])
     except DependencyError as error:
@@ -178,7 +178,7 @@ def longest_way(instructions: Sequence[Instruction], loop: Sequence[int]) -> lis
         for number in inside
     }
     try:
-        order = tuple(TopologicalSorter(graph).static_order())  # those that follow come first
+        order = tuple(TopologicalSorter(graph).static_order())  # blocks that follow come first
     except CycleError:
         return list(loop)
     longest: dict[int, list[int]] = {}

@@ -51,7 +51,7 @@ def page(
     """Return the page of some gathers.
 
     Args:
-        sections: the gathers in full; those that leave the page under `MOST_BYTES` are shown so, the others in short.
+        sections: the gathers; as many as leave the page under `MOST_BYTES` are shown in full, the others in short.
         others: (name, text) of gathers that are only listed.
         title: of the page.
         compare: whether the first is shown side by side with each of the others, too.

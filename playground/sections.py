@@ -499,6 +499,3 @@ def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
     if schedule is not None:
         options["schedule"] = str(schedule)
     return {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}
-
-
-ONE_BESIDE = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather"

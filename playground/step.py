@@ -73,7 +73,7 @@ def step(
         stage: `operator` or the name of a pass; when omitted, the scheduled nest, or `module` as it is.
         schedule: a schedule; chosen by the sizes when this and `pipeline` are omitted.
         pipeline: the whole pipeline instead, as text; of a `module`, passes to run first.
-        module: a stage to step through instead of one made here: MLIR text, a file of it, or a module.
+        module: a stage to step through instead of one made here: MLIR text, the path of a file, or a module.
         seed: fills arrays of which only the spec is given.
         threads: how many share parallel loops, 1 or more; as many as a large gather uses here when omitted.
 
@@ -130,7 +130,7 @@ def stage_of_text(text: str, file: str, pipeline: str | None, name: str | None) 
     """Return the name and the text of a stage of a module that is given as text: as it is where nothing is to run.
 
     Args:
-        pipeline: passes to run; where omitted and a stage is named, those that are left.
+        pipeline: passes to run; where omitted and a stage is named, the passes that are left.
         name: of the stage; the last one when omitted.
 
     Raises:

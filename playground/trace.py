@@ -26,7 +26,7 @@ from ..lowering.nest.queries import argument_number, merged_dims, viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
 
 Shape = tuple[int, ...]
-# What the arrays of a gather and of a gradient are called.
+# The names of the arrays of a gather and of a gradient.
 ROLES = ("data", "grad", "indices", "out")
 COLUMNS = ("step", "line", "thread", "operation", "operands", "value", "address")
 
@@ -125,7 +125,7 @@ class Step:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What the table shows of it, by `COLUMNS` from `line` on."""
+        """The cells of its row of the table: `COLUMNS` from `line` on."""
         values = _listed(self.results) or ", ".join(shown(each.value) for each in self.accesses if each.is_store)
         places = "; ".join(dict.fromkeys(access.address for access in self.accesses))
         thread = "" if self.thread is None else str(self.thread)

@@ -60,9 +60,9 @@ VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 # Lines that one run of the latency reads, one after the other; a table with fewer is read whole.
 CHASED_LINES = 4096
-# The prefetches beside those that are tried: lines ahead into L1, and lines ahead into L2.
+# The other prefetch beside a prefetch that is tried: lines ahead into L1, and lines ahead into L2.
 BESIDE_NEAR, BESIDE_FAR = 16, 128
-# What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
+# The work of a thread in one run takes much longer than a call or a launch.
 READ_LINES, READ_ELEMENTS, COPIED_BYTES_A_THREAD, MIN_COPIED_BYTES = 32768, 65536, MB, 512 * KB
 # The scalars: as many indices as half of an L2 holds, and elements of a table that fits in L1.
 INDICES, SMALL_TABLE = 16384, 2048
@@ -224,8 +224,8 @@ class Workplace:
     Args:
         size_bytes: of memory, a power of two, every word of which is `probes.FILL`.
         threads: how many threads share work.
-        warmed_bytes: a table up to this size is read as a whole before a timing, so that the last cache holds as much
-            of it as it can.
+        warmed_bytes: a table up to this size is read as a whole before a timing, so that the last cache holds as
+            much of the table as it can.
     """
 
     def __init__(self, size_bytes: int, threads: int, warmed_bytes: int):
