@@ -268,7 +268,15 @@ class _Calls:
         found = self.table.find(*arrays, out, *NO_KEYS)  # the builtin finds no lists
         if found is not None:
             return found
-        return run(self.request, *arrays, out, self.table, NO_KEYS)
+        try:
+            return run(self.request, *arrays, out, self.table, NO_KEYS)
+        except ScheduleError as error:
+            if out is None or out.flags.c_contiguous:
+                raise
+            raise ScheduleError(
+                f"the schedule of this kernel is not legal for out {spec_of(out)} ({error}); pass an out that is "
+                "contiguous, or compile the kernel without a schedule"
+            ) from None
 
     def _call_in_chunks(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
         """Run on arrays of dask or in files as the function of the operator does; gathers have the schedule."""

@@ -11,14 +11,13 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import ArgSpec
 
-from ..ir import reference
 from ..ir.array_spec import ArraySpec
 from ..ir.canonical import CanonicalGather
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.interpreters.recorder import Access, record_accesses
 from ..ir.loop_name import LoopName
 from ..ir.modules.context import parse_module
-from ..ir.operator_spec import Gather, GatherElements, GatherNd
+from ..ir.operator_spec import GatherElements, GatherNd
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from ..kernels.runtime.array_checks import index_array
@@ -29,6 +28,7 @@ from ..kernels.tuning.sample_arrays import strided_array
 from ..lowering.pipeline import Stage, run_pipeline
 from ..lowering.schedule.machine_model import LINE_BYTES
 from ..lowering.schedule.schedule import parse_specs
+from .check import sources_of
 from .trace import loop_names, thread_of
 
 # Tiles of a loop and owners of an axis that a small instance has at most.
@@ -99,12 +99,9 @@ class _Sizes:
         self.large |= {name.outer_tile: math.ceil(large / size), name.inner_tile: size}
         self.small |= {name.outer_tile: math.ceil(small / chosen), name.inner_tile: chosen}
         if chosen != size and not LoopName(loop).nest:
-            self.notes.append(f"tiles of {loop} have {_times(chosen)} here, and {size} in the gather")
+            here = f"{chosen} iteration{'s' * (chosen != 1)}"
+            self.notes.append(f"tiles of {loop} have {here} here, and {size} in the gather")
         return chosen
-
-
-def _times(count: int) -> str:
-    return f"{count} iteration{'s' * (count != 1)}"
 
 
 def _smaller(spec: ArgSpec, sizes: _Sizes, own_bytes: int | None) -> ArgSpec:
@@ -127,7 +124,7 @@ def _smaller(spec: ArgSpec, sizes: _Sizes, own_bytes: int | None) -> ArgSpec:
 
 
 def _shape(canonical: CanonicalGather) -> dict[str, int]:
-    """Return the trip counts of loops by name: of those that copy, and of those over data."""
+    """Return the trip counts of loops by name: of the loops that copy, and of the loops over data."""
     return {
         str(dim): size
         for operand in (canonical.data, canonical.out)
@@ -228,7 +225,7 @@ Tile = tuple[tuple[str, int], ...]
 class ElementAccess:
     """An element of the slices, and the element of the table that it is read from or, of a gradient, added to.
 
-    The slices of a reduction are those that it sums, one for each index of a bag.
+    A reduction sums its slices, one for each index of a bag.
 
     Attributes:
         position: of the element in the slices.
@@ -250,7 +247,7 @@ class Accesses:
     """The accesses of a small gather.
 
     Attributes:
-        problem: the gather that was interpreted, of all of these sizes.
+        problem: the gather that was interpreted.
         elements: the elements of the slices, in the order of their positions.
         line_count: the lines that the table lies in, from a line's first byte on.
         threads: how many threads there are; each has a range of the iterations of the parallel loop.
@@ -311,9 +308,9 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
     starts = _offsets(problem.table)
     lowest = min(starts, default=0)
     elements: list[ElementAccess] = []
-    for number, place in enumerate(_sources(problem, given)):
-        source = None if place is None else tuple(map(int, np.unravel_index(place, problem.table.shape)))
-        lines = () if place is None else _lines(starts[place] - lowest, problem.table.dtype.itemsize)
+    for number, place in enumerate(sources_of(problem, given).reshape(-1).tolist()):
+        source = None if place < 0 else tuple(map(int, np.unravel_index(place, problem.table.shape)))
+        lines = () if place < 0 else _lines(starts[place] - lowest, problem.table.dtype.itemsize)
         position = tuple(map(int, np.unravel_index(number, slices.shape)))
         access = found.get(_written_by(problem, position, number))
         thread = None if access is None else thread_of(access.iteration, access.iterations, threads)
@@ -346,14 +343,6 @@ def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[A
 def _offsets(spec: ArraySpec) -> list[int]:
     """Return the bytes from the first element of an array to each of its elements."""
     return [sum(map(int.__mul__, position, spec.strides)) for position in np.ndindex(*spec.shape)]
-
-
-def _sources(problem: Problem, indices: np.ndarray) -> list[int | None]:
-    """Return the number of the element of the table for each element of the slices; None for a zero."""
-    numbers = np.arange(1, problem.table.size + 1).reshape(problem.table.shape)
-    operator = Gather() if problem.reduces else problem.operator
-    read = reference.run(operator, numbers, indices, problem.bounds).reshape(-1)
-    return [int(number) - 1 if number else None for number in read]
 
 
 def _lines(offset_bytes: int, itemsize: int) -> tuple[int, ...]:

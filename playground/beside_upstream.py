@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -74,16 +74,7 @@ class BesideUpstream:
     def to_json(self) -> dict[str, Any]:
         """Return it for scripts."""
         loops = {maker: [loop.lines for loop in self.hot_loops(maker)] for maker in self.assemblies}
-        return {
-            "stage": self.stage,
-            "command": self.command,
-            "remark": self.remark,
-            "differences": dict(self.differences),
-            "times_us": dict(self.times_us),
-            "ratio": self.ratio,
-            "hot_loops": loops,
-            "assemblies": dict(self.assemblies),
-        }
+        return {**asdict(self), "hot_loops": loops}
 
 
 def beside_upstream(plan: Plan, stage: str, text: str, rounds: int) -> BesideUpstream:

@@ -14,7 +14,7 @@ from ..ir.element_types import first_difference
 from ..ir.errors import BoundsError, GathernestError, InternalError
 from ..ir.interpreters.argument_views import UNWRITTEN, index_argument
 from ..ir.interpreters.interpreter import interpret
-from ..ir.operator_spec import GatherWeighted
+from ..ir.operator_spec import Gather, GatherWeighted
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from ..kernels.tuning.sample_arrays import fill_weights
@@ -132,7 +132,8 @@ def check_stage(
         got = error
     if isinstance(wanted, BoundsError):
         rejected = isinstance(got, BoundsError)
-        return None if rejected else Difference(f"it must be rejected ({wanted}), but {_outcome(got)}")
+        outcome = "it gave a result" if isinstance(got, np.ndarray) else f"it failed: {got}"
+        return None if rejected else Difference(f"it must be rejected ({wanted}), but {outcome}")
     if isinstance(got, GathernestError):
         return Difference(str(got))
     return difference(module, problem, data, indices, got, wanted, seed=seed)
@@ -152,10 +153,11 @@ def difference(
     if (found := first_difference(got, wanted)) is None:
         return None
     position, count = found
-    source = _source_of(problem, indices, position)
+    number = -1 if problem.adds else int(sources_of(problem, indices)[position])
+    source = None if number < 0 else tuple(int(part) for part in np.unravel_index(number, problem.table.shape))
     is_unwritten = set(got[position].tobytes()) == {UNWRITTEN}
     writer = None if is_unwritten else _writer_of(module, data, indices, got, position, seed)
-    element = "" if _adds(problem) else "zero, " if source is None else f"data{list(source)}, "
+    element = "" if problem.adds else "zero, " if source is None else f"data{list(source)}, "
     message = (
         f"at {list(position)} of the result it must give {element}{wanted[position]}, and "
         f"{'nothing is written there' if is_unwritten else f'it gives {got[position]}'}"
@@ -164,23 +166,11 @@ def difference(
     return Difference(message, position, source, wanted[position], got[position], count, writer)
 
 
-def _outcome(got: np.ndarray | GathernestError) -> str:
-    return "it gave a result" if isinstance(got, np.ndarray) else f"it failed: {got}"
-
-
-def _adds(problem: Problem) -> bool:
-    """Return whether elements of the result are sums, and so are no elements of data."""
-    return problem.gradient is not None or problem.operator.adds
-
-
-def _source_of(problem: Problem, indices: np.ndarray, position: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the position in data of the element that a gather puts at a position of its result."""
-    if _adds(problem):
-        return None
-    shape = problem.table.shape
-    numbers = np.arange(1, problem.table.size + 1).reshape(shape)
-    number = int(reference.run(problem.operator, numbers, indices, problem.bounds)[position])
-    return tuple(int(part) for part in np.unravel_index(number - 1, shape)) if number else None
+def sources_of(problem: Problem, indices: np.ndarray) -> np.ndarray:
+    """Return the number in data of each gathered element, -1 for a zero; a reduction gathers slices, and sums them."""
+    numbers = np.arange(problem.table.size).reshape(problem.table.shape) + 1
+    operator = Gather() if problem.reduces else problem.operator
+    return reference.run(operator, numbers, indices, problem.bounds) - 1
 
 
 def _writer_of(

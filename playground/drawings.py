@@ -121,7 +121,7 @@ def _sentence(kind: str, title: str, text: str) -> str:
 
 # The longest bar in pixels, letters of a name or a number, and the height of a row.
 LONGEST, MOST_BAR_LETTERS, ROW = 320.0, 44, 22.0
-_THICK, _BAR_GAP = 14.0, 8.0
+_THICK, _BAR_GAP, _GROUP_GAP = 14.0, 8.0, 14.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Bar:
     """A bar.
 
     Attributes:
-        name: what it is of; of long names and texts the beginning is shown, and all on hovering.
+        name: the name; of long names and texts the beginning is shown, and all on hovering.
         value: how long it is, in the unit of all bars of a group, 0 or more; None where there is no bar.
         text: the number with its unit, or why there is none.
         hue: its colour.
@@ -139,57 +139,60 @@ class Bar:
     name: str
     value: float | None
     text: str
-    hue: str
-    kind: str
+    hue: str = HUES[0]
+    kind: str = "value"
 
 
-def draw_bars(
-    parent: Element, heading: str, bars: Sequence[Bar], top: float, *, marked: tuple[float, str] | None = None
-) -> tuple[float, float]:
-    """Draw bars of one scale under a heading.
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars of one scale under a heading, with a dashed line across them at a marked value, which has a name."""
 
-    Args:
-        top: where the heading begins.
-        marked: a value to which a line is drawn across all bars, and what it is.
+    heading: str
+    bars: Sequence[Bar]
+    marked: tuple[float, str] | None = None
 
-    Returns:
-        The width, and where the bars end.
-    """
-    group = add(parent, "g", class_="gn-bars")
-    add(group, "text", heading, x=0.0, y=top + FONT_SIZE, font_weight="bold")
-    left = max((width_of(shortened(bar.name, MOST_BAR_LETTERS)) for bar in bars), default=0.0) + _BAR_GAP
-    values = [bar.value for bar in bars if bar.value is not None] + ([marked[0]] if marked else [])
+
+def bar_drawing(title: str, groups: Sequence[Bars], *, kind: str = "bars", description: str = "") -> str:
+    """Return groups of bars below each other, as SVG; see `drawing` for the kind, the title and the description."""
+    said = [line for group in groups for line in (group.heading, *(f"{bar.name}: {bar.text}" for bar in group.bars))]
+    root, width, top = drawing(kind, title, description or "\n".join(said)), 0.0, 0.0
+    for group in groups:
+        wide, bottom = _draw_bars(root, group, top)
+        width, top = max(width, wide), bottom + _GROUP_GAP
+    return finished(root, width + 2, top - _GROUP_GAP + 2)
+
+
+def _draw_bars(root: Element, group: Bars, top: float) -> tuple[float, float]:
+    """Draw a group whose heading begins at `top`; return its width, and where it ends."""
+    parent, bars = add(root, "g", class_="gn-bars"), group.bars
+    add(parent, "text", group.heading, x=0.0, y=top + FONT_SIZE, font_weight="bold")
+    names = [shortened(bar.name, MOST_BAR_LETTERS) for bar in bars]
+    texts = [shortened(bar.text, MOST_BAR_LETTERS) for bar in bars]
+    left = max(map(width_of, names), default=0.0) + _BAR_GAP
+    values = [bar.value for bar in bars if bar.value is not None] + ([group.marked[0]] if group.marked else [])
     longest = max([value for value in values if value > 0], default=1.0)
-    first = top + ROW
-    for number, bar in enumerate(bars):
-        _draw_bar(group, bar, left, first + number * ROW, longest)
-    bottom = first + len(bars) * ROW
-    width = (
-        left + LONGEST + _BAR_GAP + max((width_of(shortened(bar.text, MOST_BAR_LETTERS)) for bar in bars), default=0.0)
-    )
-    if marked is not None:
-        x = left + LONGEST * marked[0] / longest
+    first, bottom = top + ROW, top + ROW * (1 + len(bars))
+    for number, (bar, name, text) in enumerate(zip(bars, names, texts, strict=True)):
+        y = first + number * ROW
+        row = add(parent, "g", class_=f"gn-bar gn-{bar.kind}")
+        add(row, "title", f"{bar.name}: {bar.text}")
+        add(row, "text", name, x=left - _BAR_GAP, y=y + FONT_SIZE, text_anchor="end")
+        if bar.value is not None:
+            length = max(LONGEST * max(bar.value, 0.0) / longest, 1.0)
+            add(
+                row, "rect", x=left, y=y, width=length, height=_THICK, fill=bar.hue, fill_opacity=0.45, stroke=bar.hue
+            )  # fmt: skip
+        opacity = "0.7" if bar.value is None else None
+        add(row, "text", text, x=left + LONGEST + _BAR_GAP, y=y + FONT_SIZE, fill_opacity=opacity)
+    if group.marked is not None:
+        x = left + LONGEST * group.marked[0] / longest
         line = add(
-            group, "line", class_="gn-mark", x1=x, y1=first - 2, x2=x, y2=bottom, stroke="currentColor",
+            parent, "line", class_="gn-mark", x1=x, y1=first - 2, x2=x, y2=bottom, stroke="currentColor",
             stroke_dasharray="4 3",
         )  # fmt: skip
-        add(line, "title", marked[1])
-    return max(width, width_of(heading)), bottom
-
-
-def _draw_bar(parent: Element, bar: Bar, left: float, y: float, longest: float) -> None:
-    row = add(parent, "g", class_=f"gn-bar gn-{bar.kind}")
-    add(row, "title", f"{bar.name}: {bar.text}")
-    baseline, length = y + FONT_SIZE, LONGEST * max(bar.value or 0.0, 0.0) / longest
-    add(row, "text", shortened(bar.name, MOST_BAR_LETTERS), x=left - _BAR_GAP, y=baseline, text_anchor="end")
-    if bar.value is not None:
-        add(
-            row, "rect", x=left, y=y, width=max(length, 1.0), height=_THICK, fill=bar.hue, fill_opacity=0.45,
-            stroke=bar.hue,
-        )  # fmt: skip
-    shown = add(row, "text", shortened(bar.text, MOST_BAR_LETTERS), x=left + LONGEST + _BAR_GAP, y=baseline)
-    if bar.value is None:
-        shown.set("fill-opacity", "0.7")
+        add(line, "title", group.marked[1])
+    width = left + LONGEST + _BAR_GAP + max(map(width_of, texts), default=0.0)
+    return max(width, width_of(group.heading)), bottom
 
 
 LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
@@ -233,7 +236,7 @@ class _Box:
         text: the function's name, `indices_o(i_o) in 0..n_indices step 256`, `if n_outside == 0`, or the statement.
         line: the number of its line in the text of the module, from 1; None where it has none.
         names: of a loop, its name; several of an `scf.parallel` of several dimensions.
-        badges: the marks of the schedule: a key of `BADGES`, and the text of it, such as `vector ×8`.
+        badges: the marks of the schedule: a key of `BADGES`, and its text, such as `vector ×8`.
         children: boxes and statements in it, in order.
     """
 
@@ -267,8 +270,8 @@ def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str
 
     Each function, loop and condition is a box in the one around it. A loop has its name, its range and a badge for
     each of: parallel, ordered, sum, tiles, tile, check, checked, clear, scale, staged, vector, prefetch, streamed,
-    remainder, prologue. Elements have the class of what they are (`gn-loop`, `gn-parallel`, ...). Those of a module
-    that was parsed from text have its line as `data-line`, counted from 0; a loop has its name as `data-loop`.
+    remainder, prologue. Elements have the class of their kind (`gn-loop`, `gn-parallel`, ...). If the module was parsed
+    from text, they have its line as `data-line`, counted from 0; a loop has its name as `data-loop`.
 
     Args:
         module: the module, or its MLIR text.
@@ -522,7 +525,7 @@ def draw_accesses(accesses: Accesses, *, title: str, is_gradient: bool = False) 
 
 
 def _left_out(accesses: Accesses) -> list[str]:
-    """Return a sentence for what is not drawn, as there is too much of it."""
+    """Return a sentence for the elements and for the lines that are too many to be drawn."""
     parts = (("elements", len(accesses.elements), MOST_CELLS), ("lines", accesses.line_count, MOST_LINES))
     return [f"the first {most} of {count} {what} are drawn" for what, count, most in parts if count > most]
 
@@ -699,7 +702,8 @@ def _joined(numbers: tuple[int, ...] | list[int]) -> str:
 
 
 MOST_PORTS = 12
-_HUE = "#2f81f7"
+_BYTES = {"indices": "#d4a017", "data": "#2f81f7", "output": "#2da44e", "grad": "#2f81f7"}
+_BOUND, _MEASURED, _WORTH, _COST = "#808a94", "#e8803c", "#2da44e", "#e5534b"
 
 
 def port_drawing(analysis: MachineAnalysis, *, title: str = "Busy ports in an iteration of the loop") -> str:
@@ -708,95 +712,39 @@ def port_drawing(analysis: MachineAnalysis, *, title: str = "Busy ports in an it
     A bar near the line is of a port that bounds the loop. The 12 busiest ports are drawn.
 
     Args:
-        analysis: what `machine_analysis` returned.
+        analysis: the analysis by `machine_analysis`.
         title: the name of the drawing for screen readers.
-
-    Returns:
-        SVG as text, which stands in an HTML page as it is.
     """
-    root = drawing("ports", title, str(analysis))
     each = analysis.cycles_per_element
     element = "" if each is None else f", {each:.2f} an element"
     heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
-    bars = [Bar(name, cycles, f"{cycles:.1f} cycles", _HUE, "port") for name, cycles in analysis.ports[:MOST_PORTS]]
-    mark = analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"
-    width, y = draw_bars(root, heading, bars, 0.0, marked=mark)
-    return finished(root, width + 2, y + 2)
+    ports = analysis.ports[:MOST_PORTS]
+    bars = [Bar(name, cycles, f"{cycles:.1f} cycles", HUES[0], "port") for name, cycles in ports]
+    marked = analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"
+    return bar_drawing(title, [Bars(heading, bars, marked)], kind="ports", description=str(analysis))
 
 
-_BYTES = {"indices": "#d4a017", "data": "#2f81f7", "output": "#2da44e", "grad": "#2f81f7"}
-_BOUND, _MEASURED, _WORTH, _COST = "#808a94", "#e8803c", "#2da44e", "#e5534b"
-_BARS_GAP = 14.0
+def byte_bars(streams: Sequence[tuple[str, float]]) -> Bars:
+    """Return a bar for the fewest bytes of each stream of (name, bytes), with its share of all."""
+    total = sum(count for _, count in streams)
+    bars = [
+        Bar(name, count, f"{bytes_text(count)}, {count / (total or 1):.0%}", _BYTES.get(name, _BOUND), "bytes")
+        for name, count in streams
+    ]
+    return Bars(f"The fewest bytes: {bytes_text(total)}", bars)
 
 
 def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, and the roofline bound") -> str:
     """Return bars of the bytes of each stream, and of the measured time beside the times that bound it.
 
     A dashed line through the times is the roofline bound: the longer of the time of a copy of as many bytes and the
-    time of reading as many lines at random places. Rows have the class of what they are: `gn-bytes`, `gn-bound`,
+    time of reading as many lines at random places. Rows have the class of their kind: `gn-bytes`, `gn-bound`,
     `gn-predicted`, `gn-measured`.
 
     Args:
-        explanation: what `kernel.explain()` returned.
+        explanation: the result of `kernel.explain()`.
         title: the name of the drawing for screen readers.
-
-    Returns:
-        SVG as text, which stands in an HTML page as it is.
     """
-    root = drawing("streams", title, str(explanation))
-    traffic = explanation.bound.traffic
-    total = traffic.total_bytes
-    streams = [
-        Bar(name, count, f"{bytes_text(count)}, {_percent(count, total)}", _BYTES.get(name, _BOUND), "bytes")
-        for name, count in traffic.streams
-    ]
-    width, y = draw_bars(root, f"The fewest bytes: {bytes_text(total)}", streams, 0.0)
-    bound = explanation.bound
-    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
-    times = _times(explanation)
-    mark = bound.time_us, f"roofline bound: {_time(bound.time_us)}"
-    wide, y = draw_bars(root, heading, times, y + _BARS_GAP, marked=mark)
-    return finished(root, max(width, wide) + 2, y + 2)
-
-
-def worth_drawing(explanation: Explanation, *, title: str = "What each pass is worth") -> str:
-    """Return bars of how many times as fast the schedule is with each of its passes as without.
-
-    A dashed line is 1, no difference: the bar of a pass that pays is longer. A schedule that is not legal without a
-    pass has no bar for it, but the reason. Rows have the class `gn-worth`.
-
-    Args:
-        explanation: what `kernel.explain()` returned.
-        title: the name of the drawing for screen readers.
-
-    Returns:
-        SVG as text, which stands in an HTML page as it is.
-    """
-    bars = []
-    for ablation in explanation.ablations:
-        faster = ablation.times_as_fast
-        if faster is None or ablation.measured_us is None:
-            bars.append(Bar(ablation.left_out, None, f"not legal: {ablation.rejected or 'not timed'}", _BOUND, "worth"))
-            continue
-        text = f"{faster:.2f}×, {_time(ablation.measured_us)} without it"
-        bars.append(Bar(ablation.left_out, faster, text, _WORTH if faster >= 1 else _COST, "worth"))
-    heading = "How many times as fast with the pass as without" if bars else "The schedule has no passes to leave out"
-    root = drawing("worth", title, "\n".join([heading, *(f"{bar.name}: {bar.text}" for bar in bars)]))
-    mark = (1.0, "1: no difference") if any(bar.value is not None for bar in bars) else None
-    width, y = draw_bars(root, heading, bars, 0.0, marked=mark)
-    return finished(root, width + 2, y + 2)
-
-
-def bar_drawing(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
-    """Return bars of (name, value, text) under a title, as SVG."""
-    root = drawing("bars", title, "\n".join(f"{name}: {text}" for name, _, text in rows))
-    bars = [Bar(name, value, text, _HUE, "value") for name, value, text in rows]
-    width, y = draw_bars(root, title, bars, 0.0)
-    return finished(root, width + 2, y + 2)
-
-
-def _times(explanation: Explanation) -> list[Bar]:
-    """Return the bars of times."""
     bound = explanation.bound
     in_order = bound.ordered_us if IN_ORDER in bound.ways else None
     rows = [
@@ -807,7 +755,33 @@ def _times(explanation: Explanation) -> list[Bar]:
         (f"measured, median of {explanation.rounds}", explanation.measured_us, _MEASURED, "measured"),
         ("measured, fastest round", explanation.fastest_us, _MEASURED, "measured"),
     ]
-    return [Bar(name, time_us, _time(time_us), hue, kind) for name, time_us, hue, kind in rows if time_us is not None]
+    times = [Bar(name, us, _time(us), hue, kind) for name, us, hue, kind in rows if us is not None]
+    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
+    marked = bound.time_us, f"roofline bound: {_time(bound.time_us)}"
+    groups = [byte_bars(bound.traffic.streams), Bars(heading, times, marked)]
+    return bar_drawing(title, groups, kind="streams", description=str(explanation))
+
+
+def worth_drawing(explanation: Explanation, *, title: str = "What each pass is worth") -> str:
+    """Return bars of how many times as fast the schedule is with each of its passes as without.
+
+    A dashed line is 1, no difference: the bar of a pass that pays is longer. A schedule that is not legal without a
+    pass has the reason in place of a bar. Rows have the class `gn-worth`.
+
+    Args:
+        explanation: the result of `kernel.explain()`.
+        title: the name of the drawing for screen readers.
+    """
+    bars = []
+    for ablation in explanation.ablations:
+        faster, without_us = ablation.times_as_fast, ablation.measured_us
+        text, hue = f"not legal: {ablation.rejected or 'not timed'}", _BOUND
+        if faster is not None and without_us is not None:
+            text, hue = f"{faster:.2f}×, {_time(without_us)} without it", _WORTH if faster >= 1 else _COST
+        bars.append(Bar(ablation.left_out, faster, text, hue, "worth"))
+    heading = "How many times as fast with the pass as without" if bars else "The schedule has no passes to leave out"
+    marked = (1.0, "1: no difference") if any(bar.value is not None for bar in bars) else None
+    return bar_drawing(title, [Bars(heading, bars, marked)], kind="worth")
 
 
 def bytes_text(count: float) -> str:
@@ -820,7 +794,3 @@ def bytes_text(count: float) -> str:
 
 def _time(time_us: float) -> str:
     return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "0%"

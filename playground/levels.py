@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, Literal
 
 from pygments import token as of
@@ -14,7 +14,7 @@ from pygments.lexer import Lexer, RegexLexer
 from pygments.lexers import GasLexer, LlvmLexer, PythonLexer
 from pygments.token import _TokenType
 
-from ..lowering.provenance.trace import WORK, Level, Line, Trace
+from ..lowering.provenance.trace import WORK, Level, Line, Trace, is_declaration
 from ..lowering.registry import SCHEDULED_NEST
 
 
@@ -94,7 +94,7 @@ def _coloured(token: _TokenType, text: str) -> str:
 
 # Makes HTML of lines of a kind of text.
 Highlight = Callable[[Sequence[str], str], list[str]]
-# What a line is compared by: results without a name are numbered anew by every pass.
+# Lines are compared without these numbers: every pass numbers the results without a name anew.
 _NUMBERED = re.compile(r"%\d+")
 # Of LLVM IR: every name may end in a number, of a value, a block or metadata; comments name the blocks before.
 _NUMBERED_LLVM = re.compile(r"(%[\w.]*?)\d+(?![\w.])|^([a-z][\w.]*?)\d+(?=:)|(?<=[!#])\d+|\s+; preds = .*")
@@ -145,7 +145,7 @@ class LevelView:
 
 
 def level_views(trace: Trace, highlight: Highlight) -> list[LevelView]:
-    """Return the levels of a trace, with text as HTML by a function; those that changed nothing have no lines."""
+    """Return the levels of a trace, with text as HTML by a function; levels that changed nothing have no lines."""
     opened = first_open(trace.levels)
     views: list[LevelView] = []
     for number, level in enumerate(trace.levels):
@@ -177,11 +177,10 @@ def origins(trace: Trace) -> list[list[object]]:
 
     The origins of a line are a list of numbers, or the number where it is one.
     """
-    return [[level.origin, [_short(line.origins) for line in level.lines]] for level in trace.levels]
-
-
-def _short(numbers: tuple[int, ...]) -> object:
-    return list(numbers) if len(numbers) != 1 else numbers[0]
+    return [
+        [level.origin, [each[0] if len(each := line.origins) == 1 else list(each) for line in level.lines]]
+        for level in trace.levels
+    ]
 
 
 def _changes(level: Level, levels: Sequence[Level]) -> tuple[frozenset[int], int]:
@@ -268,7 +267,7 @@ def _llvm_parts(level: Level, views: Sequence[LineView]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-# Equal lines that are shown around those that differ.
+# Equal lines that are shown around lines that differ.
 CONTEXT = 3
 
 
@@ -352,9 +351,23 @@ def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highligh
             rows += _shortened(pairs, is_first=place == 0, is_last=place == len(opcodes) - 1)
         else:
             rows += [Row("changed", x, y) for x, y in zip_longest(old[a0:a1], new[b0:b1])]
+    rows = _declarations_last(rows, before, after)
     if most_rows is not None and len(rows) > most_rows:
         rows[most_rows:] = [Row("more", count=len(rows) - most_rows)]
     return LevelDiff(title, *names, tuple(rows), added, removed)
+
+
+def _declarations_last(rows: Sequence[Row], left: Level, right: Level) -> list[Row]:
+    """Return rows with those between two gaps last where only declarations changed there."""
+    starts = [0, *(number for number, row in enumerate(rows) if number and row.kind == "equal"), len(rows)]
+
+    def has_declarations_alone(part: Sequence[Row]) -> bool:
+        part = [row for row in part if row.kind == "changed"]
+        sides = ((view, level) for row in part for view, level in ((row.left, left), (row.right, right)))
+        return all(is_declaration(level.lines[view.number].text) for view, level in sides if view is not None)
+
+    parts = [rows[start:end] for start, end in pairwise(starts)]
+    return [row for part in sorted(parts, key=has_declarations_alone) for row in part]
 
 
 def _in_order(level: Level, highlight: Highlight) -> list[LineView]:
@@ -363,7 +376,7 @@ def _in_order(level: Level, highlight: Highlight) -> list[LineView]:
 
 
 def _shortened(rows: Sequence[Row], *, is_first: bool, is_last: bool) -> Iterator[Row]:
-    """Yield equal rows near those that differ, and how many are left out between."""
+    """Yield equal rows near rows that differ, and the number of rows that are left out between."""
     before, behind = 0 if is_first else CONTEXT, 0 if is_last else CONTEXT
     if len(rows) <= before + behind + 1:
         yield from rows

@@ -6,6 +6,7 @@ predicted, and decoding takes no time: for a gather whose data is not in the fir
 
 import functools
 import json
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -106,7 +107,7 @@ def machine_analysis(
         assembly: the lines of the level `assembly` of a `Trace`.
         loop: one of that level's loops; an innermost one.
         element_bytes: bytes of an element, for the cycles of one.
-        cpu: LLVM's name of the CPU; this machine's when omitted.
+        cpu: LLVM's name of the CPU; that kernels are compiled for when omitted.
 
     Returns:
         The analysis. None where no llvm-mca is on the PATH, or none that knows the CPU.
@@ -119,7 +120,7 @@ def machine_analysis(
     body = [number for number in lines if not instructions[number].text.endswith(":")]
     if not body:
         return None
-    chosen = cpu or _host()[0]
+    chosen = cpu or os.environ.get("NUMBA_CPU_NAME") or _host()[0]
     for tool in _tools():
         found = _report(tool, chosen, "".join(f"{instructions[number].text}\n" for number in body))
         if found is None:
@@ -146,7 +147,7 @@ def _notes(ran: Sequence[Instruction], left: int) -> tuple[str, ...]:
 
 
 def _tools() -> list[Installed]:
-    """Return the llvm-mca that are understood, that of Numba's LLVM first; raises MachineAnalysisError for others."""
+    """Return the versions of llvm-mca that are understood, Numba's first; raises MachineAnalysisError for others."""
     try:
         return sorted(find_all("llvm-mca"), key=lambda tool: tool.version[0] != _host()[1])
     except DependencyError as error:
@@ -177,7 +178,7 @@ def longest_way(instructions: Sequence[Instruction], loop: Sequence[int]) -> lis
         for number in inside
     }
     try:
-        order = tuple(TopologicalSorter(graph).static_order())  # those that follow come first
+        order = tuple(TopologicalSorter(graph).static_order())  # blocks that follow come first
     except CycleError:
         return list(loop)
     longest: dict[int, list[int]] = {}

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ..kernels.kernel import Kernel
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
-from .drawings import bar_drawing, bytes_text
+from .drawings import Bar, Bars, bar_drawing, byte_bars, bytes_text
 from .levels import Highlight, compare_levels, highlighted, hot_loop_facts, level_views, origins, plain
 from .sections import ROUNDS, InTurn, Section, beside, machine_facts, section_of, sections_beside
 
@@ -51,7 +51,7 @@ def page(
     """Return the page of some gathers.
 
     Args:
-        sections: the gathers in full; those that leave the page under `MOST_BYTES` are shown so, the others in short.
+        sections: the gathers; as many as leave the page under `MOST_BYTES` are shown in full, the others in short.
         others: (name, text) of gathers that are only listed.
         title: of the page.
         compare: whether the first is shown side by side with each of the others, too.
@@ -141,7 +141,8 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
     traced, explanation = section.trace, section.explanation
     mapped, of = traced.mapped
     passes = [level for level in traced.levels if level.kind == "stage" and level.origin is not None]
-    times = [(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in passes]
+    times = [Bar(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in passes]
+    title, least = "Time of each pass", byte_bars(section.streams)
     return {
         "prefix": "" if number == 0 else f"G{number}",
         "number": number,
@@ -153,8 +154,8 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "share": f"{100 * mapped / of:.0f} %" if of else "none",
         "has_provenance": traced.has_provenance,
         "same_code": traced.same_code,
-        "pass_times": bar_drawing("Time of each pass", times),
-        "streams": bar_drawing("The fewest bytes", [(name, n, bytes_text(n)) for name, n in section.streams]),
+        "pass_times": bar_drawing(title, [Bars(title, times)]),
+        "streams": bar_drawing("The fewest bytes", [least]),
         "bytes": bytes_text(sum(count for _, count in section.streams)),
         "disturbance": "" if explanation is None else explanation.disturbance,
     }

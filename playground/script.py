@@ -25,7 +25,7 @@ class ScheduleScript(NestScript):
     """A schedule of one gather, written step by step on its nest; `gathernest.schedule` begins one.
 
     `tile`, `interchange`, `parallel`, `stage_indices`, `vectorize`, `unroll`, `prefetch`, `stream`, `specialize` and
-    `owner_computes` are steps; `nest` shows what they have made of it. `str` gives the whole pipeline as text.
+    `owner_computes` are steps; `nest` shows the nest after them. `str` gives the whole pipeline as text.
 
     Attributes:
         problem: the shapes, dtypes and attributes that it is for.
@@ -81,7 +81,7 @@ class ScheduleScript(NestScript):
 
     @property
     def plan(self) -> Plan:
-        """What a kernel of it is compiled from: the layout of the arrays, and all passes to loops.
+        """The plan of a kernel: the layout of the arrays, and all passes to loops.
 
         Raises:
             ScheduleError: the rows have other sizes than the steps say.

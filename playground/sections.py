@@ -124,7 +124,7 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
 def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
     """Return llvm-mca's analysis of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
     assembly = trace.levels[-1]
-    loops, title = assembly.hot_loops, "The hot loop on this core"
+    loops, title = assembly.hot_loops, "The hot loop on a core"
     if not loops:
         return []
     try:
@@ -251,8 +251,10 @@ def machine_facts() -> tuple[tuple[str, str], ...]:
     model = machine_model()
     chosen = "" if knobs.machine is None else ", by GATHERNEST_MACHINE"
     versions = ", ".join(f"{name} {package_version(name)}" for name in ("gathernest", "numba", "llvmlite", "xdsl"))
+    target = os.environ.get("NUMBA_CPU_NAME")
     return (
         ("CPU", cpu_model()),
+        *([("code for", target)] if target else []),
         ("machine model", f"{model.name}, {model.threads} threads{chosen}"),
         ("with", versions),
     )
@@ -497,6 +499,3 @@ def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
     if schedule is not None:
         options["schedule"] = str(schedule)
     return {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}
-
-
-ONE_BESIDE = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather"

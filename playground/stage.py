@@ -141,7 +141,7 @@ def compiled_call(
 
 
 def numba_call(module: ModuleOp, views: Sequence[np.ndarray], scales: Sequence[tuple[float, Any]]) -> Callable[[], int]:
-    """Do as `compiled_call` by Numba."""
+    """Compile a module at loops level by Numba, and return a call on these arguments; see `compiled_call`."""
     program = emit(module)
     values = {
         "address": lambda argument, dim: address(views[argument]),
@@ -171,7 +171,7 @@ def run_stage(
     """Run a stage of a gather on arrays: any level, edited or not.
 
     Args:
-        module: MLIR text, a file of it, or a module.
+        module: MLIR text, the path of a file, or a module.
         data, indices: the operator's own arrays, whatever the level; of a gradient, `data` is grad.
         axis, operator, batch_dims, bounds, scale: what the stage came from, as for `gathernest.compile`.
         data_shape: of a gradient, the shape of data.
@@ -181,7 +181,7 @@ def run_stage(
         seed: picks the order in which the interpreter runs parallel iterations.
 
     Returns:
-        A new array of the operator's result. What the stage does not write has the bytes A5.
+        A new array of the operator's result. Elements that the stage does not write have the bytes A5.
 
     Raises:
         BoundsError: an index is not valid under the stage's bounds mode.
@@ -220,7 +220,7 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
 
 
 def lowered(module: ModuleOp, pipeline: str | None, engine: str) -> ModuleOp:
-    """Run passes on a module in place, and return it; to compile it without a pipeline, those that are left."""
+    """Run passes on a module in place, and return it; to compile it without a pipeline, the passes that are left."""
     for _ in record_stages(module, passes_to_run(module, pipeline, engine)):
         pass
     return module

@@ -9,23 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from ..ir import reference
 from ..ir.array_spec import ArraySpec
-from ..ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ReductionOp
-from ..ir.dialects.types import dense_array, numpy_dtype
+from ..ir.dialects.gather_dialect import LoopOp, OperatorOp
+from ..ir.dialects.types import numpy_dtype
 from ..ir.dialects.upstream import PrefetchOp
-from ..ir.element_types import number_scale
 from ..ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError, did_you_mean
 from ..ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
-from ..ir.interpreters.interpreter import interpret
 from ..ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
 from ..ir.loop_name import LoopName
 from ..ir.modules.context import find_function, make_context
 from ..ir.modules.read_module import read_module, read_placed
-from ..ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from ..kernels.problems.named_problem import problem_of
@@ -43,6 +40,8 @@ from .trace import Access, Arrays, Shape, Step, Steps, Trip, decoded, elements_o
 MOST_ELEMENTS = 300_000
 # Sources that are written out; of more, the first ones and the last are.
 MOST_SOURCES = 6
+# The pass that makes a loop nest of an operator, which has no steps of its own.
+NEST = "lower-to-nest"
 _SILENT = (arith.ConstantOp, memref.GetGlobalOp, memref.CollapseShapeOp)
 
 
@@ -74,7 +73,7 @@ def step(
         stage: `operator` or the name of a pass; when omitted, the scheduled nest, or `module` as it is.
         schedule: a schedule; chosen by the sizes when this and `pipeline` are omitted.
         pipeline: the whole pipeline instead, as text; of a `module`, passes to run first.
-        module: a stage to step through instead of one made here: MLIR text, a file of it, or a module.
+        module: a stage to step through instead of one made here: MLIR text, the path of a file, or a module.
         seed: fills arrays of which only the spec is given.
         threads: how many share parallel loops, 1 or more; as many as a large gather uses here when omitted.
 
@@ -131,7 +130,7 @@ def stage_of_text(text: str, file: str, pipeline: str | None, name: str | None) 
     """Return the name and the text of a stage of a module that is given as text: as it is where nothing is to run.
 
     Args:
-        pipeline: passes to run; where omitted and a stage is named, those that are left.
+        pipeline: passes to run; where omitted and a stage is named, the passes that are left.
         name: of the stage; the last one when omitted.
 
     Raises:
@@ -182,6 +181,7 @@ def step_stage(
             f"the gather has {work} elements, and a stage is interpreted one operation at a time: at most "
             f"{MOST_ELEMENTS}; give smaller sizes"
         )
+    text, has_operator = _nest_text(text, file)
     threads = available_threads() if threads is None else threads
     if threads < 1:
         raise InvalidGatherError(f"threads must be a whole number from 1, got {threads}")
@@ -206,6 +206,7 @@ def step_stage(
     wrong = "an index is outside, which bounds unchecked leaves undefined" if undefined else wrong
     names = [str(one) for one in read] if problem.reduces else list(dict.fromkeys(map(str, read)))
     gather = f"{problem.name} {problem.source} by {problem.indices} -> {problem.result}, {problem.options}"
+    stage = f"{stage}, as the loop nest that {NEST} makes of it" if has_operator else stage
     return Steps(
         gather,
         stage,
@@ -219,6 +220,14 @@ def step_stage(
         is_right,
         steps,
     )
+
+
+def _nest_text(text: str, file: str) -> tuple[str, bool]:
+    """Return the text of a stage, lowered to its loop nest where it still has an operator, and whether it has one."""
+    module = read_module(text, file, make_context())
+    if not any(isinstance(op, OperatorOp) for op in module.walk()):
+        return text, False
+    return stage_of(module, rest_of(module).partition(NEST)[0] + NEST, None)[1], True
 
 
 def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
@@ -305,28 +314,10 @@ class _Run:
 
     def steps(self) -> tuple[tuple[Step, ...], GathernestError | None, Any]:
         """Return the steps, why the run failed, and the element."""
-        operator = next((op for op in self.module.walk() if isinstance(op, OperatorOp)), None)
-        if operator is not None:
-            return self._of_operator(operator)
         recording = record(self.module, self.data, self.indices, self.out, self.position)
         steps = self._of_nest(recording)
         has_value = recording.error is None and recording.is_written
         return steps, recording.error, self.out[self.position] if has_value else None
-
-    def _of_operator(self, op: OperatorOp) -> tuple[tuple[Step, ...], GathernestError | None, Any]:
-        rule = _Rule(op, self.arrays, *self._line(op))
-        error: GathernestError | None = None
-        value = None
-        try:
-            interpret(self.module, self.data, self.indices, self.out)
-            value = self.out[self.position]
-        except GathernestError as raised:
-            error = raised
-        try:
-            rule.run(self.position)
-        except BoundsError as raised:
-            error = error or raised
-        return tuple(rule.steps), error, value
 
     def _of_nest(self, recording: Recording) -> tuple[Step, ...]:
         stored = [part.event.op for part in recording.parts if any(touch.is_store for touch in touches_of(part))]
@@ -439,151 +430,3 @@ class _Run:
         start = self.parser.places[op]
         text = self.text[start:].partition("\n")[0].strip()
         return text.removesuffix("{").rstrip(), self.text.count("\n", 0, start) + 1
-
-
-class _Rule:
-    """The rule of an operator for one element, in the order of `ir.reference`, as steps.
-
-    Attributes:
-        steps: the steps so far.
-    """
-
-    def __init__(self, op: OperatorOp, arrays: Arrays, text: str, line: int):
-        self.op, self.arrays, self.text, self.line = op, arrays, text, line
-        self.spec, self.bounds = op.normalized(), op.bounds.data
-        self.views, _ = bind_arguments(arrays.function, arrays.arrays)
-        self.index_number = arrays.names.index("indices") if "indices" in arrays.names else None
-        self.out_number = len(arrays.names) - 1
-        self.steps: list[Step] = []
-
-    @property
-    def indices(self) -> np.ndarray:
-        """The indices as the operation is handed them."""
-        if self.index_number is not None:
-            found = self.views[self.index_number]
-        else:
-            owner = self.op.indices.owner
-            assert isinstance(owner, arith.ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr)
-            found = dense_array(owner.value)
-        return found.view(f"u{found.dtype.itemsize}") if self.op.unsigned is not None else found
-
-    def run(self, position: Shape) -> None:
-        """Make the steps of the element at a position of the result.
-
-        Raises:
-            BoundsError: an index is not valid; the steps are those up to it.
-        """
-        place = self.arrays.view_place(self.out_number, position)
-        if isinstance(self.op, GradientOp):
-            value = self._sum(place, self.op)
-        elif isinstance(self.op, ReductionOp):
-            value = self._reduce(place)
-        else:
-            source = self._source(self.spec, self.views[0].shape, place)
-            value = np.zeros((), self.arrays.arrays[0].dtype)[()] if source is None else self._read(source)
-        self._add("store", {"element": value}, {}, self.arrays.whole(self.out_number, position, value, is_store=True))
-
-    def _sum(self, place: Shape, op: GradientOp) -> Any:
-        """Add each element of grad to where the gather read it, in the order of the indices, and scale the sums."""
-        dtype, shape = self.arrays.arrays[0].dtype, self.arrays.view_shape(self.out_number)
-        total = np.zeros((), dtype)[()]
-        numbers = np.arange(1, math.prod(shape) + 1).reshape(shape)
-        read = reference.run(self.spec, numbers, self.indices, self.bounds)
-        for found in np.argwhere(read == numbers[place]):
-            element = tuple(int(part) for part in found)
-            self._source(self.spec, shape, element)
-            total = self._combine("add", total, self._read(element), lambda a, b: np.asarray(a + b).astype(dtype)[()])
-        if op.factor != 1:
-            factor = np.array(number_scale(op.factor, dtype)).astype(dtype)[()]
-            total = self._combine("multiply", total, factor, lambda a, b: np.asarray(a * b).astype(dtype)[()], "scale")
-        return total
-
-    def _reduce(self, place: Shape) -> Any:
-        """Add the elements of a bag in its order, and divide the sum of a mean; or take the largest of them."""
-        assert isinstance(self.spec, GatherReduce)
-        dtype, bags = self.arrays.arrays[0].dtype, self.indices.ndim - 1
-        total, count = np.zeros((), dtype)[()], 0
-        for number in range(self.indices.shape[-1]):
-            source = self._source(Gather(), self.views[0].shape, (*place[:bags], number, *place[bags:]))
-            if source is None:
-                continue
-            value, count = self._read(source), count + 1
-            if not isinstance(self.spec, GatherMax):
-                total = self._combine("add", total, value, lambda a, b: np.add(a, b, dtype=dtype))
-            elif number == 0:
-                total = value
-            else:
-                total = self._combine("max", total, value, lambda a, b: b if b > a else a)
-        if self.spec.divides:
-            divisor = dtype.type(max(count, 1))
-            total = self._combine("divide", total, divisor, lambda a, b: np.divide(a, b, dtype=dtype), "count")
-        return total
-
-    def _combine(self, op: str, before: Any, value: Any, function: Any, name: str = "element") -> Any:
-        with np.errstate(all="ignore"):
-            total = function(before, value)
-        self._add(op, {"total": before, name: value}, {"total": total})
-        return total
-
-    def _source(self, spec: OperatorSpec, data_shape: Shape, place: Shape) -> Shape | None:
-        """Load and resolve each component of the index of an element, and return its source in the view of data.
-
-        Args:
-            spec: normalised.
-            data_shape: dimensions that are not indexed at its end are carried whole.
-            place: of the element in the result of the gather.
-
-        Returns:
-            The position; None for a zero, and for an index that is not valid.
-
-        Raises:
-            BoundsError: an index is not valid under the bounds mode.
-        """
-        indices, axes = self.indices, spec.axes(self.indices.shape)
-        assert isinstance(spec, Gather | GatherNd | GatherElements)
-        is_elements, is_nd = isinstance(spec, GatherElements), isinstance(spec, GatherNd)
-        shared = spec.axis if isinstance(spec, GatherElements) else spec.batch_dims
-        outers = 0 if is_elements else axes.start - shared
-        before, outer, rest = place[:shared], place[shared : shared + outers], place[shared + outers :]
-        length = indices.ndim - shared - is_nd  # of the index's own dimensions
-        own, after = rest[:length], rest[length:]
-        known: list[int] = []
-        for part, axis in enumerate(axes):
-            where = (*before, *own, part) if is_nd else (*before, *own)
-            position = self._resolve(where, int(indices[where]), data_shape[axis])
-            known += [] if position is None else [position]
-        source = (*before, *outer, *known, *(own[1:] if is_elements else ()), *after)
-        is_inside = len(known) == len(axes) and all(
-            0 <= part < size for part, size in zip(source, data_shape, strict=True)
-        )
-        return source if is_inside else None
-
-    def _resolve(self, place: Shape, index: int, size: int) -> int | None:
-        """Load a component of an index, and return its position on its axis; None for a zero."""
-        access = None
-        if self.index_number is not None:
-            access = self.arrays.whole(self.index_number, self.arrays.caller_position(self.index_number, place), index)
-        self._add("load", {}, {"index": index}, access)
-        given = {"index": index, "size": size, "bounds": str(self.bounds)}
-        try:
-            position = reference.resolve(index, size, self.bounds)
-        except BoundsError as error:
-            self._add("resolve", given, {}, error=str(error))
-            raise
-        self._add("resolve", given, {"position": position})
-        return position
-
-    def _read(self, place: Shape) -> Any:
-        """Load an element of data, or of grad, by its place in the view."""
-        position = self.arrays.caller_position(0, place)
-        value = self.arrays.arrays[0][position]
-        self._add("load", {}, {"element": value}, self.arrays.whole(0, position, value))
-        return value
-
-    def _add(
-        self, op: str, operands: dict[str, Any], results: dict[str, Any], access: Access | None = None, error: str = ""
-    ) -> None:
-        accesses = () if access is None else (access,)
-        needed = (len(self.steps) - 1,) if self.steps else ()
-        step = Step(op, self.text, self.line, (), operands, results, accesses, needs=needed, error=error or None)
-        self.steps.append(step)

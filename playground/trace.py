@@ -26,7 +26,7 @@ from ..lowering.nest.queries import argument_number, merged_dims, viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
 
 Shape = tuple[int, ...]
-# What the arrays of a gather and of a gradient are called.
+# The names of the arrays of a gather and of a gradient.
 ROLES = ("data", "grad", "indices", "out")
 COLUMNS = ("step", "line", "thread", "operation", "operands", "value", "address")
 
@@ -99,8 +99,7 @@ class Step:
     """One operation that the element depends on, as it ran.
 
     Attributes:
-        op: name of the operation, such as `memref.load`; of an iteration that begins, with the names of its loops; of
-            the operator's rule, a word such as `resolve`.
+        op: name of the operation, such as `memref.load`; of an iteration that begins, with the names of its loops.
         text: its line in the stage.
         line: number of that line from 1.
         trips: the iterations around it, outermost first.
@@ -126,7 +125,7 @@ class Step:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What the table shows of it, by `COLUMNS` from `line` on."""
+        """The cells of its row of the table: `COLUMNS` from `line` on."""
         values = _listed(self.results) or ", ".join(shown(each.value) for each in self.accesses if each.is_store)
         places = "; ".join(dict.fromkeys(access.address for access in self.accesses))
         thread = "" if self.thread is None else str(self.thread)
@@ -292,7 +291,7 @@ class Arrays:
             return Access(name, place, 0, 0, False, None)
         byte = touch.address - first_byte(self.arrays[number])
         is_inside = all(0 <= part < size for part, size in zip(place, self.view_shape(number), strict=True))
-        position = self.caller_position(number, place) if is_inside else None
+        position = self._position(number, place)[0] if is_inside else None
         return Access(self.names[number], position, byte, byte // LINE_BYTES, False, None)
 
     def _place(self, memory: SSAValue, given: Shape) -> Shape:
@@ -323,30 +322,10 @@ class Arrays:
                     subscript, position[dim] = divmod(subscript, array.shape[dim])
         return tuple(position), unit
 
-    def caller_position(self, number: int, place: Shape) -> Shape:
-        """Return the position in an array that subscripts of its view mean."""
-        return self._position(number, place)[0]
-
-    def view_place(self, number: int, position: Shape) -> Shape:
-        """Return the subscripts of an element's first part in the view of an array."""
-        array, place = self.arrays[number], []
-        sizes = (*array.shape, self._parts(number))
-        for group in self._groups(number):
-            subscript = 0
-            for dim in group:
-                subscript = subscript * sizes[dim] + (0 if dim == array.ndim else position[dim])
-            place.append(subscript)
-        return tuple(place)
-
     def view_shape(self, number: int) -> Shape:
         """Return the shape of the view of an array."""
         sizes = (*self.arrays[number].shape, self._parts(number))
         return tuple(math.prod(sizes[dim] for dim in group) for group in self._groups(number))
-
-    def whole(self, number: int, position: Shape, value: Any, *, is_store: bool = False) -> Access:
-        """Return the access of a whole element of an array."""
-        byte = byte_of(self.arrays[number], position)
-        return Access(self.names[number], position, byte, byte // LINE_BYTES, is_store, value)
 
     def _groups(self, number: int) -> Groups:
         """Return the dimensions of an array that each dimension of its view merges."""
@@ -360,9 +339,8 @@ class Arrays:
         return max(self.arrays[number].itemsize // (numpy_dtype(self._kind(number).element_type).itemsize or 1), 1)
 
     def _kind(self, number: int) -> AnyShaped:
-        """Return the type of an array's view; on tensors the result is what the function returns."""
-        kinds = [*self.function.function_type.inputs.data, *self.function.function_type.outputs.data]
-        kind = kinds[number]
+        """Return the type of an array's view."""
+        kind = self.function.function_type.inputs.data[number]
         assert isinstance(kind, AnyShaped)
         return kind
 
@@ -382,12 +360,6 @@ def first_byte(array: np.ndarray) -> int:
     """Return the address of the first byte of an array, which strides below 0 put before its first element."""
     steps = zip(array.shape, array.strides, strict=True)
     return array.ctypes.data + sum(min(step, 0) * (size - 1) for size, step in steps if size)
-
-
-def byte_of(array: np.ndarray, position: Shape) -> int:
-    """Return the offset of an element from the first byte of its array."""
-    start = array.ctypes.data + sum(part * step for part, step in zip(position, array.strides, strict=True))
-    return start - first_byte(array)
 
 
 def elements_of(stored: SSAValue) -> set[SSAValue]:

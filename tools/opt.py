@@ -219,7 +219,8 @@ class OptMain(xDSLOptMain):
             verify = not self.args.disable_verify
             made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
             _run_watched(made, module, passes, self.args, stages, printed=printed)
-            return f"{self.output_resulting_program(module).rstrip()}\n"
+            comment = header_lines(text, with_passes=not passes) if self.args.target == "mlir" else ""
+            return f"{comment}{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
             where = "" if not stages else f"-t {self.args.target}"
             where = f"pass {passes[len(stages) - 1].name}" if 0 < len(stages) <= len(passes) else where

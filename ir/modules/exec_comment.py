@@ -14,9 +14,10 @@ from ..problem import Problem
 HEADER = "// gathernest exec:"
 
 
-def header_lines(text: str) -> str:
-    """Return the comments `// gathernest exec: ...` of a file as they are."""
-    return "".join(re.findall(rf"^{re.escape(HEADER)}.*\n", text, flags=re.MULTILINE))
+def header_lines(text: str, *, with_passes: bool = True) -> str:
+    """Return the comments `// gathernest exec: ...` of a file; without the passes to run, where they have run."""
+    lines = "".join(re.findall(rf"^{re.escape(HEADER)}.*\n", text, flags=re.MULTILINE))
+    return lines if with_passes else re.sub(r" -p ('[^']*'|\S+)", "", lines)
 
 
 def header_options(text: str) -> list[str]:

@@ -7,7 +7,7 @@ probe is the median of its passes; beside busy processes it is the fastest pass.
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,9 +60,9 @@ VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 # Lines that one run of the latency reads, one after the other; a table with fewer is read whole.
 CHASED_LINES = 4096
-# The prefetches beside those that are tried: lines ahead into L1, and lines ahead into L2.
+# The other prefetch beside a prefetch that is tried: lines ahead into L1, and lines ahead into L2.
 BESIDE_NEAR, BESIDE_FAR = 16, 128
-# What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
+# The work of a thread in one run takes much longer than a call or a launch.
 READ_LINES, READ_ELEMENTS, COPIED_BYTES_A_THREAD, MIN_COPIED_BYTES = 32768, 65536, MB, 512 * KB
 # The scalars: as many indices as half of an L2 holds, and elements of a table that fits in L1.
 INDICES, SMALL_TABLE = 16384, 2048
@@ -219,13 +219,13 @@ def take_passes(timers: Mapping[str, Timer], seconds: float, on_pass: Callable[[
 class Workplace:
     """The memory that the probes use, and the timers of a calibration over it.
 
-    They run on one thread, but for launches and for what memory copies and reads for all threads together.
+    Work is of one thread, except launches and the copies and reads of memory by all threads together.
 
     Args:
         size_bytes: of memory, a power of two, every word of which is `probes.FILL`.
         threads: how many threads share work.
-        warmed_bytes: a table up to this size is read as a whole before a timing, so that the last cache holds as much
-            of it as it can.
+        warmed_bytes: a table up to this size is read as a whole before a timing, so that the last cache holds as
+            much of the table as it can.
     """
 
     def __init__(self, size_bytes: int, threads: int, warmed_bytes: int):
@@ -236,7 +236,6 @@ class Workplace:
         for array in (self.memory, self._small, self._out):
             array.view(np.int64)[:] = probes.FILL
         self.memory = self.memory[:size_bytes]
-        self._kept: list[np.ndarray] = []
         load_probes(self.names)  # compiled, and the threads started, before anything is timed
         current_subteam()
 
@@ -257,15 +256,19 @@ class Workplace:
             **lines(l2 // 2, {"lines L2": (0, 0)}),
             **lines(l3 // 4, {"lines L3 far": (BESIDE_FAR, 0), "lines L3 near": (0, BESIDE_NEAR)}),
             **self.elements("L3", l3 // 4),
-            **self.ascending(),
-            **self.row_stores(),
-            **self.summed_rows(size),
+            **self.rows(ROW_STORES, len(self.memory) // 2, address(self.memory) + len(self.memory) // 2, ROW_BYTES),
+            **self.rows(SUMMED_ROWS, size),
             **self.copies("memory", size, 1),
             **self.copies("all threads", size, self.threads),
             **lines(size, {"all threads read": (PAGES_AHEAD, 0)}, PAGE_LINES, self.threads),
             **lines(size, {f"far {each}": (each, BESIDE_NEAR) for each in FAR_LINES}),
             **self.elements("memory", size),
         }
+
+    def _timer(self, probe: Probe, units: float, runs: int = 5, warm: int = 1) -> Timer:
+        """Return a timer of a probe that does `units` units of work in each repeat."""
+        call = replace(probe, names=self.names, in_parallel=probe.shares > 1)
+        return timed(call.prepared(), units * probe.repeats, runs, warm)
 
     def latency(self, table_bytes: int) -> Timer:
         """Return a timer of the latency: nanoseconds for a line that is read after the line before it."""
@@ -287,28 +290,38 @@ class Workplace:
         return Timer(run)
 
     def instructions(self) -> dict[str, Timer]:
-        """Return timers of what one core does in its first two caches: nanoseconds an index."""
-        indices = self._keep(np.random.default_rng(0).integers(0, SMALL_TABLE, INDICES))
-        windows = [(address(self._small), address(indices), address(self._out), 0, INDICES)]
-        names = ("check", "scalars", "gathered scalars")
-        return {name: self._timer(name, windows, 5, 1, size=SMALL_TABLE, repeats=REPEATS) for name in names}
+        """Return timers of the work of one core in its first two caches, and of indices that ascend: ns an index.
 
-    def row_stores(self) -> dict[str, Timer]:
-        """Return timers of rows of 256 bytes at random places of half of the memory, which the other half gets.
-
-        They are written there in order. The times are nanoseconds for a row.
+        Indices that ascend and skip lines read elements of memory.
         """
-        half = len(self.memory) // 2
-        rows = half // ROW_BYTES
-        places = random_places(rows).astype(np.int64)
-        windows = self._windows(places, rows, READ_LINES, address(self.memory) + half, ROW_BYTES)
-        return self._in_turn(ROW_STORES, windows, MIN_RUNS, 1, rows)
+        near = np.random.default_rng(0).integers(0, SMALL_TABLE, INDICES)
+        window_bytes = ASCENDING * SKIPPED_BYTES
+        skipping = np.random.default_rng(1).choice(window_bytes // 4, ASCENDING, replace=False).astype(np.int64)
+        skipping.sort()
+        first, out = address(self.memory), address(self._out)
+        small = [(address(self._small), address(near), out, 0, INDICES)]
+        starts = range(first, first + len(self.memory) - window_bytes + 1, window_bytes)
+        tables = [(start, address(skipping), out, 0, ASCENDING) for start in starts]
+        found: dict[str, Timer] = {}
+        for name in ("check", "scalars", "gathered scalars"):
+            probe = Probe(name, itertools.cycle(small), (near,), SMALL_TABLE, repeats=REPEATS)
+            found[name] = self._timer(probe, INDICES)
+            if name != "check":
+                probe = Probe(name, itertools.cycle(tables), (skipping,), 0)
+                found[f"ascending {name}"] = self._timer(probe, ASCENDING, MIN_RUNS)
+        return found
 
-    def summed_rows(self, table_bytes: int) -> dict[str, Timer]:
-        """Return timers of sums of rows of 256 bytes at random places of a table: nanoseconds for a row."""
+    def rows(
+        self, names: Iterable[str], table_bytes: int, out: int | None = None, written_bytes: int = 0
+    ) -> dict[str, Timer]:
+        """Return timers of rows of 256 bytes at random places of a table: nanoseconds for a row.
+
+        Each row is written behind the row before it at the address `out`, where that is given.
+        """
         rows = table_bytes // ROW_BYTES
-        windows = self._windows(random_places(rows).astype(np.int64), rows, READ_LINES)
-        return self._in_turn(SUMMED_ROWS, windows, MIN_RUNS, 1, rows)
+        places = random_places(rows).astype(np.int64)
+        windows = self._windows(places, READ_LINES, out, written_bytes)
+        return self._in_turn(names, places, windows, MIN_RUNS, 1, rows)
 
     def elements(self, level: str, table_bytes: int) -> dict[str, Timer]:
         """Return timers of elements at random places of a table, one in each line: nanoseconds for an element.
@@ -317,21 +330,20 @@ class Workplace:
         """
         lines, is_far = table_bytes // LINE_BYTES, table_bytes > self.warmed_bytes
         places = random_places(lines).astype(np.int64) * (LINE_BYTES // 4)
-        out = (address(self.memory), 4) if is_far else (None, 0)
-        windows = self._windows(places, lines, READ_ELEMENTS, *out)
+        windows = self._windows(places, READ_ELEMENTS, *((address(self.memory), 4) if is_far else ()))
         sweeps = 1 if is_far else len(windows)
-        timers = self._in_turn(ELEMENTS, windows, 2 * sweeps, WARM_SWEEPS * sweeps, lines)
+        timers = self._in_turn(ELEMENTS, places, windows, 2 * sweeps, WARM_SWEEPS * sweeps, lines)
         return {f"{level} {name}": timer for name, timer in timers.items()}
 
-    def ascending(self) -> dict[str, Timer]:
-        """Return timers of elements of memory by indices that ascend and skip lines: nanoseconds for an element."""
-        window_bytes = ASCENDING * SKIPPED_BYTES
-        elements = np.random.default_rng(1).choice(window_bytes // 4, ASCENDING, replace=False)
-        indices, out = address(self._keep(np.sort(elements).astype(np.int64))), address(self._out)
-        starts = range(address(self.memory), address(self.memory) + len(self.memory) - window_bytes + 1, window_bytes)
-        windows = [(start, indices, out, 0, ASCENDING) for start in starts]
-        names = ("scalars", "gathered scalars")
-        return {f"ascending {name}": self._timer(name, windows, MIN_RUNS, 1, size=0) for name in names}
+    def _in_turn(
+        self, names: Iterable[str], places: np.ndarray, windows: list[Window], runs: int, warm: int, size: int
+    ) -> dict[str, Timer]:
+        """Return timers of loops that take windows of places in turn from one iterator.
+
+        A probe that began anew would find the lines in the last cache that the probe before it has read.
+        """
+        turns, units = itertools.cycle(windows), windows[0][4]
+        return {name: self._timer(Probe(name, turns, (places,), size), units, runs, warm) for name in names}
 
     def copies(self, level: str, footprint_bytes: int, threads: int) -> dict[str, Timer]:
         """Return timers of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
@@ -343,8 +355,8 @@ class Workplace:
         windows = [(source, 0, source + half, first, first + size) for first in range(0, half - size + 1, size)]
         repeats = max(1, MIN_COPIED_BYTES // size)
         ways = copy_ways(itertools.cycle(windows), [self.memory], threads, repeats)
-        units = 2 * size / threads
-        return {f"{level} {name}": self._swept(way, units, len(windows), footprint_bytes) for name, way in ways.items()}
+        units, runs = 2 * size / threads, self._sweeps(len(windows), footprint_bytes)
+        return {f"{level} {name}": self._timer(way, units, *runs) for name, way in ways.items()}
 
     def lines(
         self, table_bytes: int, tried: Mapping[str, tuple[int, int]], piece_lines: int = 1, threads: int = 1
@@ -359,14 +371,13 @@ class Workplace:
         """
         pieces = table_bytes // (piece_lines * LINE_BYTES)
         window = pieces if threads > 1 else min(pieces, READ_LINES // piece_lines)
-        windows = self._windows(random_places(pieces), pieces, window)
+        places = random_places(pieces)
+        windows = self._windows(places, window)
         repeats = max(1, READ_LINES // (piece_lines * window))
-        way = Probe(READS, itertools.cycle(windows), (), 0, piece_lines, shares=threads, repeats=repeats)
+        way = Probe(READS, itertools.cycle(windows), (places,), 0, piece_lines, shares=threads, repeats=repeats)
+        units, runs = window * piece_lines / threads, self._sweeps(len(windows), table_bytes)
         return {
-            name: self._swept(
-                replace(way, far=far, near=near), window * piece_lines / threads, len(windows), table_bytes
-            )
-            for name, (far, near) in tried.items()
+            name: self._timer(replace(way, far=far, near=near), units, *runs) for name, (far, near) in tried.items()
         }
 
     def launches(self) -> dict[str, Timer]:
@@ -375,12 +386,13 @@ class Workplace:
         Beside them one of a call of one share that does nothing.
         """
         shares = max(MIN_SHARES, SHARES_A_THREAD * self.threads)
-        places = self._keep(random_places(SHARE_LINES, shares * SHARE_LINES))
-        entry, reads, all_threads = load_probes(self.names), self.names.index(READS), current_subteam()
-
-        def call(repeats: int, subteam: int, shares: int = shares) -> Callable[[], int]:
-            window = address(self._small), address(places), 0, 0, shares * SHARE_LINES
-            return lambda: entry(reads, *window, 0, 1, 0, 0, shares, repeats, subteam)
+        places = random_places(SHARE_LINES, shares * SHARE_LINES)
+        window = address(self._small), address(places), 0, 0, shares * SHARE_LINES
+        serial = Probe(
+            READS, itertools.repeat(window), (places,), 0, 1, shares=shares, repeats=SHARE_REPEATS, in_parallel=False,
+            names=self.names,
+        )  # fmt: skip
+        launch = replace(serial, in_parallel=True).prepared()
 
         def rested(work: Callable[[], int]) -> Timer:
             def run() -> float:
@@ -389,61 +401,24 @@ class Workplace:
 
             return Timer(run)
 
-        serial, launch = call(SHARE_REPEATS, 0), call(SHARE_REPEATS, all_threads)
         return {
-            "idle": timed(call(0, 0, shares=1), 1),
-            "serial": timed(serial, 1),
+            "idle": timed(replace(serial, shares=1, repeats=0).prepared(), 1),
+            "serial": timed(serial.prepared(), 1),
             "launch": timed(launch, 1, warm=LAUNCHES),
-            "rested serial": rested(serial),
+            "rested serial": rested(serial.prepared()),
             "wake": rested(launch),
         }
 
-    def _keep(self, array: np.ndarray) -> np.ndarray:
-        """Return an array, which lives as long as the workplace: probes have its address alone."""
-        self._kept.append(array)
-        return array
-
-    def _windows(
-        self, places: np.ndarray, count: int, most: int, out: int | None = None, written_bytes: int = 0
-    ) -> list[Window]:
+    def _windows(self, places: np.ndarray, most: int, out: int | None = None, written_bytes: int = 0) -> list[Window]:
         """Return the windows that the probes of a table read and write in turn.
 
         `out` is the address that they write to, at `written_bytes` for each place before the window.
         """
-        size, table, indices = min(count, most), address(self.memory), address(self._keep(places))
-        starts, out = range(0, count - size + 1, size), address(self._out) if out is None else out
+        count, table, indices = len(places) - probes.MAX_DISTANCE, address(self.memory), address(places)
+        size, out = min(count, most), address(self._out) if out is None else out
+        starts = range(0, count - size + 1, size)
         return [(table, indices + places.itemsize * first, out + written_bytes * first, 0, size) for first in starts]
 
-    def _in_turn(
-        self, names: Iterable[str], windows: list[Window], runs: int, warm: int, size: int
-    ) -> dict[str, Timer]:
-        """Return timers of loops that take windows in turn from one iterator.
-
-        A probe that began anew would find the lines in the last cache that the probe before it has read.
-        """
-        turns = itertools.cycle(windows)
-        return {name: self._timer(name, windows, runs, warm, turns, size=size) for name in names}
-
-    def _timer(
-        self,
-        name: str,
-        windows: list[Window],
-        runs: int,
-        warm: int,
-        turns: Iterator[Window] | None = None,
-        *,
-        size: int,
-        repeats: int = 1,
-    ) -> Timer:
-        """Return a timer of a loop on one thread: nanoseconds for a place of its windows."""
-        entry, at = load_probes(self.names), self.names.index(name)
-        turns = itertools.cycle(windows) if turns is None else turns
-        units = repeats * windows[0][4]
-        return timed(lambda: entry(at, *next(turns), size, 0, 0, 0, 1, repeats, 0), units, runs, warm)
-
-    def _swept(self, way: Probe, units: float, windows: int, size_bytes: int) -> Timer:
-        """Return a timer of a probe that goes through memory window by window, all of it first where it may fit."""
-        fits = size_bytes <= self.warmed_bytes
-        runs = max(windows, MIN_RUNS) if fits else MIN_RUNS
-        call = replace(way, names=self.names, in_parallel=way.shares > 1)
-        return timed(call, units * way.repeats, runs=runs, warm=windows if fits else 1)
+    def _sweeps(self, windows: int, size_bytes: int) -> tuple[int, int]:
+        """Return how many runs go through memory window by window, and how many warm up: all where it may fit."""
+        return (max(windows, MIN_RUNS), windows) if size_bytes <= self.warmed_bytes else (MIN_RUNS, 1)

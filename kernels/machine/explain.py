@@ -5,7 +5,7 @@ The result is a value: text for people, JSON for scripts.
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,7 +57,7 @@ class Explanation:
         schedule: the schedule as text, or the pipeline that was given; empty for none.
         reasons: why it was chosen; empty where nothing says so.
         bound: the roofline bound, measured in the same rounds as the kernel.
-        model_bound: the same by the rates of the machine model.
+        model_bound: the roofline bound by the rates of the machine model.
         machine: the name of the machine model.
         measured_us: the median time of a call.
         fastest_us: the time of a call in the fastest round; far below the median on a busy machine.
@@ -99,20 +99,15 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
-        predicted = {} if self.predicted_us is None else {"predicted_us": self.predicted_us}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.predicted_us is None:
+            del values["predicted_us"]
         return {
-            "gather": self.gather,
-            "schedule": self.schedule,
-            "reasons": list(self.reasons),
+            **values,
             "bound": self.bound.to_json(),
             "model_bound": self.model_bound.to_json(),
-            "machine": self.machine,
-            **predicted,
-            "measured_us": self.measured_us,
-            "fastest_us": self.fastest_us,
             "fraction": self.fraction,
             "fraction_in_order": self.fraction_in_order,
-            "rounds": self.rounds,
             "ablations": [asdict(ablation) for ablation in self.ablations],
         }
 

@@ -143,7 +143,7 @@ def store_times(cached_ns: float, streamed_ns: float, copied_ns: float) -> float
 
     Args:
         cached_ns: a row from a random place of memory to the next in memory, with cached stores.
-        streamed_ns: the same with non-temporal stores.
+        streamed_ns: a row from a random place of memory to the next in memory, with non-temporal stores.
         copied_ns: a copy in memory of as many bytes, half of which are read.
     """
     return 1 + max(cached_ns - streamed_ns, 0.0) / copied_ns

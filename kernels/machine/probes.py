@@ -7,7 +7,7 @@ several ways, of which the fastest counts. A program is compiled once, and then 
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ...lowering.schedule.machine_model import LINE_BYTES
 from ..host.recycled_memory import empty_in_lines
 from ..runtime.array_checks import address
 from ..runtime.disk_cache import load_kernel
-from ..runtime.launch import launch
+from ..runtime.launch import current_subteam
 
 if TYPE_CHECKING:
     from ...lowering.native.kernel_code import KernelCode
@@ -332,9 +332,14 @@ class Probe:
     names: tuple[str, ...] = REFERENCE_LOOPS
 
     def __call__(self) -> int:
+        return self.prepared()()
+
+    def prepared(self) -> Callable[[], int]:
+        """Return a call that costs no more than the machine code and a few tuples: calls may take a microsecond."""
+        entry, at = load_probes(self.names), self.names.index(self.loop)
         numbers = self.size, self.lines, self.far, self.near, self.shares, self.repeats
-        arguments = self.names.index(self.loop), *next(self.windows), *numbers
-        return launch(load_probes(self.names), arguments, self.in_parallel)
+        team = current_subteam() if self.in_parallel else 0
+        return lambda: entry(at, *next(self.windows), *numbers, team)
 
 
 def copy_ways(

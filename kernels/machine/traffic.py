@@ -52,7 +52,7 @@ class Traffic:
     Attributes:
         streams: (name, bytes) of indices, data and output; of a gradient indices, grad and output. Arrays that do not
             fill their lines count by whole lines.
-        lines: distinct lines that indices point to; of a gradient those that it adds to.
+        lines: distinct lines that indices point to; of a gradient the lines that it adds to.
         piece_lines: the adjacent lines that one index, or one small window, reads; 1 or more.
         is_counted: whether `lines` was counted from the values of the indices, or is the expected number.
     """

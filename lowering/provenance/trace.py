@@ -1,6 +1,8 @@
 """The levels of a lowering, and from which line of the level before each line came. Plain values."""
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -10,10 +12,15 @@ from ...ir.loop_name import LoopName
 WORK = ("load", "store", "prefetch", "arithmetic")
 # The accesses of a line of generated source, by kind.
 _ACCESSES = {
-    "load": re.compile(r"\b(load|reload|gather\w*)_v?i?\d\w*\("),
-    "store": re.compile(r"\b(store|stream|compress\w*)_v?i?\d\w*\("),
-    "prefetch": re.compile(r"\bprefetch_\d\("),
+    "load": re.compile(r"\b(?:load|reload|gather\w*)_v?i?\d\w*\((\w*)"),
+    "store": re.compile(r"\b(?:store|stream|compress\w*)_v?i?\d\w*\((\w*)"),
+    "prefetch": re.compile(r"\bprefetch_\d\((\w*)"),
 }
+# The base of a memory operand: its first register, and the second where it is not scaled, as either may be the base.
+_BASE = re.compile(r"\(%(\w+)(?:,%(\w+)(?=\)))?")
+# An instruction that writes a register, and those that move a base from element to element.
+_WRITTEN, _MOVES_BASE = re.compile(r"(\w+) .*?%(\w+)$"), ("add", "sub", "inc", "dec", "cmp", "test")
+_DECLARATION = re.compile(r"\s*(func\.|builtin\.module|\}|%\S+ = (arith\.constant|memref\.dim)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +159,62 @@ class Trace:
     def mapped(self) -> tuple[int, int]:
         """How many loads, stores, prefetches and arithmetic of the hot loops map to the operator rightly; of how many.
 
-        A line maps rightly if the operator is its root, and a load, store or prefetch if a line of the source that it
-        came from is one, too. Arguments and saved registers on the stack are no work.
+        A line maps rightly if the operator is its root. Of a load, store or prefetch, a line of the source that it came
+        from must access memory alike, and the same array as most accesses of the loop with the same base register.
+        Arguments and saved registers on the stack are no work.
         """
         number = len(self.levels) - 1
         assembly = self.levels[number]
         source = self.levels[assembly.origin].lines if assembly.origin is not None else ()
         hot = {line for loop in assembly.loops if loop.is_hot for line in loop.lines}
         work = [at for at in sorted(hot) if assembly.lines[at].kind in WORK and not _is_frame(assembly.lines[at].text)]
+        arrays = {line: _arrays(assembly.lines[line], source) for line in work}
+        usual = _usual_arrays(assembly, arrays)
 
-        def is_right(line: Line) -> bool:
-            return line.kind == "arithmetic" or any(is_access(source[at].text, line.kind) for at in line.origins)
+        def is_right(line: int) -> bool:
+            return assembly.lines[line].kind == "arithmetic" or (
+                bool(arrays[line]) and usual.get(line) in (None, *arrays[line])
+            )
 
-        return sum(1 for line in work if self.roots(number, line) and is_right(assembly.lines[line])), len(work)
+        return sum(1 for line in work if self.roots(number, line) and is_right(line)), len(work)
+
+
+def _arrays(line: Line, source: Sequence[Line]) -> set[str]:
+    """Return the arrays that the lines of the source access from which a line of assembly came, by its kind of access.
+
+    Elements of an array that are not named have the empty name.
+    """
+    pattern = _ACCESSES.get(line.kind)
+    return set() if pattern is None else {name for at in line.origins for name in pattern.findall(source[at].text)}
+
+
+def _usual_arrays(assembly: Level, arrays: Mapping[int, set[str]]) -> dict[int, str]:
+    """Return the array of most accesses with the same base register, for each access with a base that a loop keeps."""
+    usual: dict[int, str] = {}
+    for loop in assembly.hot_loops:
+        texts = {at: assembly.lines[at].text for at in loop.lines}
+        written = [match for text in texts.values() if (match := _WRITTEN.match(text))]
+        computed = {_whole_register(match[2]) for match in written if not match[1].startswith(_MOVES_BASE)}
+        by_base: dict[tuple[str, ...], list[int]] = {}
+        for at, text in texts.items():
+            registers = match.groups("") if (match := _BASE.search(text)) else ()
+            base = tuple(name for name in registers if name and name not in computed)
+            if base and arrays.get(at):
+                by_base.setdefault(base, []).append(at)
+        for lines in by_base.values():
+            votes = Counter(name for at in lines for name in arrays[at])
+            usual |= dict.fromkeys(lines, votes.most_common(1)[0][0])
+    return usual
+
+
+def _whole_register(name: str) -> str:
+    """Return the name of the 64 bits of a register: `rax` of `eax`, `r9` of `r9d`."""
+    return name.rstrip("dwb") if name[1:2].isdigit() else re.sub(r"^e(?=[a-z]{2}$)", "r", name)
+
+
+def is_declaration(text: str) -> bool:
+    """Return whether a line of a stage is the signature, a constant or a size of a function, or ends one."""
+    return _DECLARATION.match(text) is not None
 
 
 def is_access(source: str, kind: str) -> bool:

@@ -143,7 +143,7 @@ class Step:
 
     name: ClassVar[str] = ""
     method: ClassVar[str] = "apply"
-    way_out: ClassVar[str] = "mend the pass, or name one that `gathernest-opt --list-passes` lists, with its options"
+    way_out: ClassVar[str] = "see its preconditions in docs/passes.md, and `gathernest-opt --list-passes` for others"
     repeats: ClassVar[bool] = False
     place: ClassVar[int] = 1000
     options: ClassVar[dict[str, Option]] = {}

@@ -27,13 +27,13 @@ from .settings import Settings, StepLineError, apply_lines
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong with the settings.
+    """A mistake in the settings.
 
     Attributes:
         title: which of them.
         message: why, and the way out.
         text: what the mistake is in, such as the nest before an illegal step; empty where there is none.
-        line: the line of it to underline, from 1; None where none is.
+        line: the line of the text to underline, from 1; None for none.
         column, length: the part of the line, from 1; the whole line where column is None.
     """
 
@@ -133,13 +133,13 @@ def nest_of(stages: Sequence[Stage], edited: int | None = None) -> str:
 MOST_ELEMENTS = 12_000
 # Of a row: more than a vector of 8 lanes, and a remainder.
 ROW = 11
-# Of other dimensions, tried in turn; of those of the indices at least, and how many behind the border of a tile.
+# Sizes of other dimensions, tried in turn; the least size of indices, and how many lie behind the border of a tile.
 OUTER, LEAST_INDICES, BEHIND = (3, 2), 7, 3
 
 
 @dataclass(frozen=True, slots=True)
 class BytesCheck:
-    """What the check found.
+    """The result of the check.
 
     Attributes:
         difference: what differs; None where the bytes are equal, or nothing could be interpreted.
@@ -214,7 +214,7 @@ def _largest_tile(pipeline: str) -> int:
 
 
 def _smaller(plan: Plan) -> Iterator[tuple[Problem, str]]:
-    """Yield smaller forms of a plan with their pipelines: those that cross a tile first, then with smaller tiles."""
+    """Yield smaller forms of a plan with their pipelines: first forms that cross a tile, then smaller tiles."""
     tile = _largest_tile(plan.pipeline)
     problems = list(_small(plan.problem, tile))
     yield from ((problem, plan.pipeline) for problem in problems if problem.indices.size > tile)
@@ -225,7 +225,7 @@ def _smaller(plan: Plan) -> Iterator[tuple[Problem, str]]:
 
 
 def _small(problem: Problem, tile: int) -> Iterator[Problem]:
-    """Yield the problem where it is small, and then smaller forms of it, those that cross a tile first."""
+    """Yield the problem where it is small, and then smaller forms of it, first forms that cross a tile."""
     if problem.result.size + problem.source.size <= MOST_ELEMENTS // 4:
         yield problem
     table, indices = problem.table.shape, problem.indices.shape

@@ -1,4 +1,4 @@
-"""What the playground shows, as HTML: everything that a person wrote is escaped."""
+"""The panels of the playground as HTML: everything that a person wrote is escaped."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ def time_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
 
 
 def assembly_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
-    """Return the hot loops of the assembly, and the whole of it folded; what is of other settings is grey."""
+    """Return the hot loops of the assembly, and the whole of it folded; results of other settings are grey."""
     if "assembly" not in found:
         return panel("The hot loops", paragraph(WAIT))
     lines = found["assembly"]
@@ -129,7 +129,7 @@ def _time_line(found: Mapping[str, Any]) -> str:
 
 
 def explanation_panel(plan: Plan, time_us: float | None) -> str:
-    """Return the fewest bytes of a gather, what the cost model expects, and how near its time is to the bounds."""
+    """Return the fewest bytes of a gather, the predicted time, and how near the measured time is to the bounds."""
     try:
         traffic = fewest_bytes(plan.problem)
     except GathernestError as error:

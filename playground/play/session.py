@@ -24,7 +24,7 @@ class Session:
 
     Attributes:
         stage: the stage that is chosen to be edited, by the name of its file in a dump; `NO_STAGE` for none.
-        text: what the person made of it; None for what the passes make.
+        text: the text as the person edited it; None for the text that the passes make.
         resets: how often the text was reset.
         found: the last answer of the worker.
         kept: the last panels of each kind, as HTML, which stay below a mistake.

@@ -16,7 +16,7 @@ from ...kernels.problems.named_problem import OPERATORS
 from ...lowering.schedule.steps import STEPS
 from ...lowering.schedule_language.nest_script import NestScript
 
-# What the playground shows when nothing else is asked for: the gather and the schedule of docs/schedules.md.
+# The first page of the playground: the gather and the schedule of docs/schedules.md.
 FIRST_STEPS = """tile("indices", 64)
 interchange("indices_o", "outer")
 parallel("indices_o")
@@ -37,7 +37,7 @@ class Settings:
 
     Attributes:
         operator, data, indices, axis, batch_dims, bounds, scale: as for `gathernest.compile`.
-        steps: of the schedule, one in a line; None for those that the sizes choose.
+        steps: of the schedule, one in a line; None for the steps that the sizes choose.
         stage: the stage that is edited, by the name of its file in a dump, such as `07-fold-bounds`; empty for none.
         text: what stands in its place; empty for what the passes make.
     """

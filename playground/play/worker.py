@@ -42,7 +42,7 @@ MOST_COMPARED = 20_000_000
 # (seconds of the first call at most, rounds)
 ROUNDS = ((0.05, 9), (0.5, 3), (float("inf"), 1))
 
-# What is found, in parts, as JSON can hold them.
+# A part of an answer, as JSON can hold it.
 Part = dict[str, Any]
 
 

@@ -229,3 +229,12 @@ def test_a_kernel_from_disk_has_the_same_source(forget, cache_dir):
     second = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=gn.Schedule())
     assert second.source == first.source
     assert second(DATA, INDICES).tobytes() == WANTED.tobytes()
+
+
+def test_a_schedule_that_another_layout_of_out_rules_out_says_so():
+    kernel = gn.compile("gather", "20x8xf32", "5xi64", schedule="vectorize-inner{lanes=4}")
+    out = np.zeros((5, 16), np.float32)[:, ::2]
+    with pytest.raises(
+        gn.ScheduleError, match=r"not legal for out 5x8xf32 strided<\[16, 2\]> \(.*an out that is contig"
+    ):
+        kernel(np.zeros((20, 8), np.float32), np.arange(5), out)

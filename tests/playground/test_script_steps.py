@@ -132,7 +132,7 @@ WAYS_OUT = [
         "make loops of the copy parallel",
         "name loops that stand directly in each other",
         "unroll a loop of step 1",
-        "mend the pass",
+        "see its preconditions",
         "name loops that stand directly in each other",
         "prefetch in a loop",
     ),
@@ -145,7 +145,7 @@ WAYS_OUT = [
         *(*["run owner_computes first"] * 2, *["run list_indices first"] * 2),
         "stage before a loop that copies",
     ),
-    *("unroll a loop inside it", "vectorize once", "mend the pass", "leave it out"),
+    *("unroll a loop inside it", "vectorize once", "see its preconditions", "leave it out"),
 ]
 
 

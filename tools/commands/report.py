@@ -17,7 +17,15 @@ from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.model_inputs import describe_problem
-from ..console.problem_options import ASSUMED_SIZE, add_problem_options, check_machine, problem_arguments, read_schedule
+from ..console.problem_options import (
+    ASSUMED_SIZE,
+    add_problem_options,
+    add_target_option,
+    check_machine,
+    problem_arguments,
+    read_schedule,
+    take_target,
+)
 from ..console.terminal import DONE, Parser, UsageError, add_option, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
@@ -54,6 +62,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--with NAME=FILE ...", named, dest="named")
     add_option(parser, "-o --output FILE", "where to write it (default: report.html)", default="report.html")
     add_option(parser, "--no-timing", "measure nothing: no time beside the roofline bound, no worth of passes")
+    add_target_option(parser)
     add_option(parser, "--rounds N", f"timings of each schedule (default: {ROUNDS})", type=positive)
     node = f"of a model: only the gather of that node; the first {MOST_IN_FULL} that differ when omitted"
     add_option(parser, "--node NAME", node)
@@ -76,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if options.no_timing and options.rounds is not None:
         raise UsageError("--rounds is for timings, and --no-timing measures nothing; leave out one of them")
     check_file("-o", options.output)
+    take_target(options, is_timed=not options.no_timing)
     given = _given(options.schedule, options.pipeline)
     names = ("schedule", "pipeline", "machine", "revision")
     given_others = options.against, options.against_pipeline, options.against_machine, options.against_revision

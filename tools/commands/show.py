@@ -20,9 +20,11 @@ from ..console.problem_options import (
     DEFAULTS,
     add_model_options,
     add_problem_options,
+    add_target_option,
     problem_arguments,
     read_schedule,
     take_model,
+    take_target,
 )
 from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_diff
 from ..console.terminal import DONE, Parser, add_option, flag_of, make_console, positive, progress
@@ -98,6 +100,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--rounds N", rounds, type=positive)
     checked = "of calls with out, whose indices are all checked before anything is written; of new results when omitted"
     add_option(parser, "--with-out", checked)
+    add_target_option(parser)
     add_option(parser, "--json")
 
 
@@ -108,6 +111,7 @@ def run(options: argparse.Namespace) -> int:
 
     require("xdsl", "numba", "llvmlite")
     _check_options(options)
+    take_target(options, is_timed=options.explain or options.upstream)
     take_model(options)
     arguments = problem_arguments(options)
     schedule = read_schedule(options.schedule)

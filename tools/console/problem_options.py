@@ -1,6 +1,7 @@
 """Options that commands share: a gather, the node of a model, sizes of its inputs, a schedule, a machine."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,33 @@ def check_machine(option: str, said: str) -> None:
             machine_model()
     except KnobError as error:
         raise UsageError(str(error)) from None
+
+
+def add_target_option(parser: Parser) -> None:
+    """Declare `--target`; see `take_target`."""
+    parser.add_argument(
+        "--target",
+        metavar="CPU",
+        help="LLVM's name of another CPU to make LLVM IR and assembly for; GATHERNEST_MACHINE names the machine that "
+        "schedules are chosen for",
+    )
+
+
+def take_target(options: argparse.Namespace, *, is_timed: bool) -> None:
+    """Have Numba, which this process has not imported, compile for the CPU of `--target`; raises UsageError."""
+    if options.target is None:
+        return
+    if is_timed:
+        raise UsageError("--target is another CPU, whose code may not run here; leave it out where kernels are timed")
+    check_target(options.target)
+    os.environ |= {"NUMBA_CPU_NAME": options.target, "NUMBA_CPU_FEATURES": ""}
+
+
+def check_target(target: str) -> None:
+    """Raise UsageError where LLVM knows no CPU of that name."""
+    from ...kernels.c_functions.library import UnknownCpuError, target_named
+
+    try:
+        target_named(target)
+    except UnknownCpuError as error:
+        raise UsageError(f"--target: {error}") from None

@@ -26,7 +26,7 @@ from ...lowering.provenance.assembly import kind_of
 from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
 from ...playground.machine_analysis import MachineAnalysisError, machine_analysis
-from ..console.problem_options import check_machine
+from ..console.problem_options import check_machine, check_target
 from ..console.terminal import DONE, FAILED, UsageError, check_file, make_console, progress, say, write_text
 from . import COMMITTED, MACHINE, TARGET, THREADS
 from .differences import Change, differences, explained
@@ -273,12 +273,7 @@ def _conditions(options: argparse.Namespace, before: StaticReport | None) -> Con
     else:
         machine = before.conditions.machine
     if options.target is not None:
-        from ...kernels.c_functions.library import UnknownCpuError, target_named
-
-        try:
-            target_named(options.target)
-        except UnknownCpuError as error:
-            raise UsageError(f"--target: {error}") from None
+        check_target(options.target)
     conditions = Conditions(target, machine)
     if before is not None and conditions != before.conditions:
         said = f"--target {before.conditions.target} and the machine {json.dumps(before.conditions.machine)}"

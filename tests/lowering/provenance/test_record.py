@@ -1,5 +1,6 @@
 import platform
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,19 @@ def test_the_work_of_the_hot_loops_maps_to_the_operator_and_is_the_same_with_lin
     assert found.same_code
     assert work >= 20
     assert mapped >= 0.95 * work
+
+
+@pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")
+def test_a_load_that_names_another_array_than_its_base_register_is_not_mapped(traces):
+    found = traces("rows")
+    *_, source, _, assembly = found.levels
+    (index, *_) = find(source, r"load_i64\(indices")
+    hot = {line for loop in assembly.hot_loops for line in loop.lines}
+    loads = [line for line in find(assembly, r"vmovu\w+ \d*\(%\w+,%\w+\), %[xyz]mm") if line in hot]
+    lines = list(assembly.lines)
+    lines[loads[0]] = replace(lines[loads[0]], origins=(index,))
+    wrong = replace(found, levels=(*found.levels[:-1], replace(assembly, lines=tuple(lines))))
+    assert len(loads) > 2 and wrong.mapped[0] == found.mapped[0] - 1
 
 
 @pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")

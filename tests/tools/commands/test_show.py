@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -126,3 +128,18 @@ def test_stage_that_was_edited_in_a_dump_is_shown_with_what_follows_from_it(gath
     assert (nest.status, nest.err) == (0, "")
     assert "check_indices" not in nest.out
     assert "check_indices" in gathernest(*words, "fold-bounds").out
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("target", "widest"), [("x86-64-v2", "xmm"), ("x86-64-v3", "ymm"), ("znver4", "zmm")])
+def test_assembly_is_made_for_another_cpu(target, widest):
+    words = ["--data", "1000x64xf32", "--indices", "100xi64", "--schedule", "vectorize-inner{lanes=16}"]
+    command = [sys.executable, "-m", "gathernest", "show", *words, "--stage", "asm", "--target", target]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert max(re.findall(r"%([xyz]mm)", text)) == widest
+
+
+def test_another_cpu_is_not_timed_and_must_be_known(gathernest):
+    rows = ("show", "--data", "1000x64xf32", "--indices", "100xi64", "--target")
+    assert "leave it out where kernels are timed" in gathernest(*rows, "znver4", "--explain").err
+    assert "LLVM knows no CPU 'znver9'; give --target x86-64, " in gathernest(*rows, "znver9").err

@@ -25,7 +25,7 @@ def played(capsys, type_in, commands: str) -> str:
 
 def places(out: str) -> list[str]:
     """Return the numbers of the steps that were shown, in order."""
-    return [word for word in out.split() if word.startswith("[") and word.endswith("/4]")]
+    return [word for word in out.split() if word.startswith("[") and word.endswith("/9]")]
 
 
 def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
@@ -37,17 +37,17 @@ def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
 
 
 def test_commands_go_forwards_and_back(capsys, type_in):
-    out = played(capsys, type_in, "\nn\np\ng 4\nq\nn\n")
-    assert places(out) == ["[1/4]", "[2/4]", "[3/4]", "[2/4]", "[4/4]"]
-    assert ">   3 |     %result = gather.gather" in out
+    out = played(capsys, type_in, "\nn\np\ng 9\nq\nn\n")
+    assert places(out) == ["[1/9]", "[2/9]", "[3/9]", "[2/9]", "[9/9]"]
+    assert "gather.loop batch" in out
 
 
 def test_the_ends_and_what_is_no_command_are_said(capsys, type_in):
-    out = played(capsys, type_in, "p\ng 5\ng\nhop 2\ng 4\n\n")
-    assert places(out) == ["[1/4]", "[4/4]"]
+    out = played(capsys, type_in, "p\ng 10\ng\nhop 2\ng 9\n\n")
+    assert places(out) == ["[1/9]", "[9/9]"]
     for said in (
         "this is the first step",
-        "there is no step '5'; give g with a number from 1 to 4",
+        "there is no step '10'; give g with a number from 1 to 9",
         "there is no step ''; give g",
         "there is no command 'hop 2'; Enter or n: next",
         "this is the last step",

@@ -128,3 +128,11 @@ def test_module_runs_as_a_script_and_verifies_nothing_where_it_is_told_so(gather
     ended = subprocess.run(command, input=unordered, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "%c = arith.addi %a, %b : i64" in ended.stdout
+
+
+def test_the_comment_for_exec_stays_without_the_passes_that_have_run(gathernest_opt):
+    comment = "// gathernest exec: --operator gather --data 9x4xf32 --indices 5xi64 -p 'nest,cse' --bounds clip\n"
+    same = gathernest_opt(stdin=f"{comment}builtin.module {{}}")
+    assert same.out.startswith(comment)
+    lowered = gathernest_opt("-p", "cse", stdin=f"{comment}builtin.module {{}}")
+    assert lowered.out.startswith(comment.replace(" -p 'nest,cse'", ""))
