@@ -343,10 +343,10 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     tiles, shared = loops_beside(schedule)
     alone = without_owners(schedule)
     yield with_loops(space, alone, tiles, (), shared)
-    axes = [(size, name) for name, size in space.nest.table if name.role == "axis"]
+    longest, positions = max(space.nest.axes, key=lambda loop: (loop[1], loop[0]), default=("", 0))
     for count in sorted({space.threads, 2 * space.threads} - {1}):
-        if axes and max(axes)[0] >= count:
-            owned = OwnerComputes(count, max(axes)[1])
+        if positions >= count:
+            owned = OwnerComputes(count, longest)
             yield with_loops(space, alone, tiles, (), ("owners", *shared)).put(owned)
             if schedule.has(CompactIndices):
                 yield schedule.put(owned)
@@ -385,9 +385,8 @@ def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 def _has_plain_rows(space: Space) -> bool:
     """Return whether it is a gradient that adds rows of one loop at the positions of one axis."""
     names = [name for name, _ in space.loops]
-    axes = [name for name, _ in space.nest.table if name.role == "axis"]
     has_own_index = any(name.loop != name for name, _ in space.nest.table)
-    return space.is_gradient and names == ["indices", "inner"] and len(axes) == 1 and not has_own_index
+    return space.is_gradient and names == ["indices", "inner"] and len(space.nest.axes) == 1 and not has_own_index
 
 
 def _slices(space: Space, loop: str) -> Prefetch:

@@ -123,7 +123,7 @@ def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bo
     return (
         [name.role for name in names] == ["indices", "inner"]
         and not any(name.loop != name for name, _ in nest.table)
-        and sum(name.role == "axis" for name, _ in nest.table) == 1
+        and len(nest.axes) == 1
         and not nest.scales
         and nest.has_plain_rows
         and nest.is_packed
@@ -136,7 +136,7 @@ def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bo
 def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> Choice:
     """Give threads the positions: each adds up the rows of one, in pieces that registers hold."""
     (indices, places), (inner, elements) = adding
-    axis, positions = next(loop for loop in nest.table if loop[0].role == "axis")
+    axis, positions = nest.axes[0]
     row_bytes = nest.run_bytes
     most = GROUPED_PIECE_BYTES // nest.width_bytes
     tiles, parallel = tile_checks(nest.checked, machine)
@@ -223,7 +223,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
         pieces = [size for size in TILE_SIZES if threads * size * nest.width_bytes <= row_bytes]
         if pieces and pieces[0] * nest.width_bytes >= LINE_BYTES:
             yield _share_rows(beside, adding, inner[0][0], pieces[0], nest.width_bytes)
-    axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
+    axis, positions = max(nest.axes, key=lambda loop: loop[1])
     if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:
         return
     schedule = beside.with_loops(parallel=("owners", *beside.parallel)).put(OwnerComputes(threads, axis))
@@ -270,7 +270,7 @@ def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName],
         nest.is_packed
         and nest.has_packed_indices
         and len(counted) == 1
-        and sum(name.role == "axis" for name, _ in nest.table) == 1
+        and len(nest.axes) == 1
         and [name for name, _ in adding if name != counted[0]] == []
         and nest.width_bytes in GATHERED_BYTES
         and nest.table_bytes >= MIN_OWNED_BYTES * machine.threads
@@ -309,8 +309,8 @@ def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int,
 def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
     """Pick the parallel loops of the nests that check, clear and scale."""
     tiles, parallel = tile_checks(nest.checked, machine)
-    rows = 1 + max(place for place, loop in enumerate(nest.table) if loop[0].role == "axis")
-    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or loop[0].role == "axis"]  # code is for any axis
+    rows = 1 + nest.table.index(nest.axes[-1])
+    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or loop in nest.axes]  # code is for any axis
     unit = nest.width_bytes * trips(nest.table[rows:])
     for other in ("clear", *(["scale"] if nest.scales else [])):
         loops = [(name.beside(other), size) for name, size in outside]

@@ -184,9 +184,8 @@ def _shared(schedule: Schedule) -> list[str]:
 
 def _fewest_bits(nest: NestShape, allowed: tuple[int, ...]) -> int | None:
     """Return the fewest bits that hold a position, where one loop checks all indices; fewer than an index has."""
-    axes = [positions for axis, positions in nest.table if axis.role == "axis"]
     is_run = sum(size != 1 for _, size in nest.checked) == 1 and nest.has_packed_indices
-    return fewest_bits(axes[0], nest.index_bytes, allowed) if is_run and len(axes) == 1 else None
+    return fewest_bits(nest.axes[0][1], nest.index_bytes, allowed) if is_run and len(nest.axes) == 1 else None
 
 
 def fewest_bits(positions: int, index_bytes: int, allowed: tuple[int, ...]) -> int | None:
