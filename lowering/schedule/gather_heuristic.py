@@ -8,19 +8,21 @@ prefetches, then kinds of loads. Where the last cache does not hold all arrays, 
 is the limit these take no predicted time, and gain up to a third. Elsewhere they must gain clearly.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import beside_gathers, is_spread_out, next_slices, prefetches_of
-from .schedule import Choice, Names, Schedule, Tiles, time_text
+from .schedule import Choice, Names, Schedule, Tiles
 from .shape import Loop, NestShape, trips
 from .steps import WHOLE_ROW, GatherLanes, HoistIndices, SpecializeInner, Step, StreamStores, VectorizeInner
 from .thresholds import TILE_SIZES
 from .tiling import checked_rows, tile_checks, tile_innermost
+
+if TYPE_CHECKING:
+    from .predict import Model
 
 
 def choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
@@ -33,7 +35,6 @@ class _Choosing:
     nest: NestShape
     machine: MachineModel
     reasons: list[str] = field(default_factory=list)
-    times_us: dict[tuple[int, bool], tuple[Schedule, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nest = self.nest
@@ -51,14 +52,16 @@ class _Choosing:
         if found.tiles or lanes is not None:  # a first call of less does not wait for the cost model
             from .predict import Model
 
-            self.predict = Model(nest, self.machine).predict
+            model = Model(nest, self.machine)
             stores = [self._with_prefetches(each) for each in self._stores(found)]
-            found = self._least(_tell_stores, [prefetches[-1] for prefetches in stores])
+            found, why = model.choose([(each[-1], _tell_stores(each[-1])) for each in stores])
             prefetches = next(each for each in stores if each[-1] is found)
             if self.machine.exceeds_last_level_cache(nest.whole_bytes):
                 prefetches.reverse()
-            found = self._least(_tell_prefetches, prefetches, gain=fixed.LEAST_PREDICTED_GAIN)
-            found = self._loads(found)
+            options = [(each, _tell_prefetches(each)) for each in prefetches]
+            found, also = model.choose(options, fixed.LEAST_PREDICTED_GAIN)
+            self.reasons += (*why, *also)
+            found = self._loads(found, model)
         if found.row_bytes is not None:
             what = f"{self.innermost[1]} elements" if self._has_few_elements() else f"rows of {found.row_bytes} B"
             how = "end with an overlapping vector" if self._overlaps(found.lanes) else "are copied without a loop"
@@ -69,25 +72,6 @@ class _Choosing:
         self.reasons.append(reason)
 
     # what the prediction chooses
-
-    def _time_us(self, schedule: Schedule, *, ascending: bool = False) -> float:
-        """Return the predicted time of a schedule in microseconds, which is remembered."""
-        key = id(schedule), ascending
-        if key not in self.times_us:
-            self.times_us[key] = schedule, self.predict(schedule, ascending=ascending).time_us
-        return self.times_us[key][1]
-
-    def _least(self, tell: Callable[[Schedule], str], candidates: Sequence[Schedule], *, gain: float = 1.0) -> Schedule:
-        """Return the first candidate, or the one of the least predicted time if that is `gain` times less."""
-        if len(candidates) == 1:
-            return candidates[0]
-        timed = [(round(self._time_us(each), 3), each) for each in candidates]
-        least = min(timed, key=itemgetter(0))
-        least_us, found = timed[0] if timed[0][0] <= gain * least[0] else least
-        if others := [each for each in timed if each[1] is not found]:
-            next_us, other = min(others, key=itemgetter(0))
-            self._because(f"{tell(found)}: {time_text(least_us)} predicted, {time_text(next_us)} with {tell(other)}")
-        return found
 
     def _stores(self, cached: Schedule) -> list[Schedule]:
         """Return a schedule with non-temporal stores, where these may pay, and the one with cached stores."""
@@ -115,7 +99,7 @@ class _Choosing:
             found.append(schedule.put(*steps) if steps else schedule)
         return found
 
-    def _loads(self, loaded: Schedule) -> Schedule:
+    def _loads(self, loaded: Schedule, model: "Model") -> Schedule:
         """Return the schedule with the lanes loaded as the least regret asks for.
 
         The regret of a way is how many times as long as the other it takes, for random or for ascending indices,
@@ -129,7 +113,7 @@ class _Choosing:
         if not loaded.has(HoistIndices):
             gathered = gathered.with_prefetches(beside_gathers(nest, self.machine, loaded.prefetches()))
         at_random, ascending = (
-            round(self._time_us(gathered, ascending=order) / self._time_us(loaded, ascending=order), 3)
+            round(model.time_us(gathered, ascending=order) / model.time_us(loaded, ascending=order), 3)
             for order in (False, True)
         )
         if max(1 / at_random, 1 / ascending, 1.0) <= max(at_random, ascending, 1.0):

@@ -14,14 +14,15 @@ memory. Indices are taken for uniformly random and new in each call. Caches evic
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
-from .schedule import Schedule
+from .schedule import Schedule, time_text
 from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
 from .steps import (
     BoundInner,
@@ -51,6 +52,8 @@ L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
 Parts = tuple[float, float, float, float]
 IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
+# A schedule to choose, and what it has that the others have not.
+Option = tuple[Schedule, str]
 
 
 class Terms(NamedTuple):
@@ -191,10 +194,29 @@ class Model:
         span = nest.span_bytes if nest.axes and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
         self._memory: dict[Any, Any] = {}
+        self._times: dict[tuple[int, bool], tuple[Schedule, float]] = {}
         self._staged_check_ns = self._check_ns(bits)
         # The steps of loops that were predicted last, the loops, and how threads share them.
         self._loop_steps: list[Step] | None = None
         self._shared: tuple[dict[str, ScheduledLoop], Team]
+
+    def time_us(self, schedule: Schedule, *, ascending: bool = False) -> float:
+        """Return the predicted time of a schedule in microseconds, which is remembered."""
+        key = id(schedule), ascending
+        if key not in self._times:
+            self._times[key] = schedule, self.predict(schedule, ascending=ascending).time_us
+        return self._times[key][1]
+
+    def choose(self, options: Sequence[Option], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
+        """Return the first option whose predicted time is at most `gain` times the least one, and why."""
+        timed = [(round(self.time_us(schedule), 3), schedule, what) for schedule, what in options]
+        most_us = gain * min(map(itemgetter(0), timed))
+        found = next(each for each in timed if each[0] <= most_us)
+        others = [each for each in timed if each[1] is not found[1]]
+        if not others:
+            return found[1], ()
+        other_us, _, other = min(others, key=itemgetter(0))
+        return found[1], (f"{found[2]}: {time_text(found[0])} predicted; {other}: {time_text(other_us)}",)
 
     def predict(self, schedule: Schedule, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule.

@@ -93,6 +93,11 @@ def near_and_far_rows(
     return Prefetch("rows", loop, soon, lines, NEAR), Prefetch("rows", loop, later, lines, FAR)
 
 
+def slices_ahead(loop: str, row_bytes: int, machine: MachineModel) -> Prefetch:
+    """Return the prefetch of the slices of grad that a loop over the indices adds."""
+    return Prefetch("slices", loop, max(fixed.SLICES_AHEAD * machine.near_bytes // max(row_bytes, 1), 1), locality=FAR)
+
+
 def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
     """Return the prefetch of elements some steps ahead, each step one vector of so many lanes.
 

@@ -110,6 +110,12 @@ class NestShape:
         names = [name for name, _ in self.table if name.role == "inner"]
         return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
 
+    @property
+    def has_rows_of_one_axis(self) -> bool:
+        """Whether one loop over the indices copies rows of one loop, each at a position of the one axis."""
+        is_nest_of_rows = [name for name, _ in self.loops] == ["indices", "inner"]
+        return is_nest_of_rows and len(self.axes) == 1 and all(name.loop == name for name, _ in self.table)
+
     @cached_property
     def sums_bags(self) -> bool:
         """Whether a loop over bags adds up rows."""
