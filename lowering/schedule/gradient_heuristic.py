@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
+from . import thresholds as fixed
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel
 from .predict import Model
 from .prefetch_heuristic import FAR, NEAR, near_and_far_rows, slices_ahead
@@ -26,24 +27,6 @@ from .steps import (
     VectorizeInner,
     VectorizeLists,
 )
-from .thresholds import (
-    GROUPED_PIECE_BYTES,
-    LEAST_GAIN_OF_FISSIONED_STORES,
-    LEAST_GAIN_OF_STORES,
-    LEAST_INTERLEAVED_TIMES,
-    LEAST_PREDICTED_GAIN,
-    LISTED_LANES,
-    LISTED_ROW_BYTES,
-    LISTED_TILE,
-    MIN_OWNED_BYTES,
-    MIN_PEELED_BYTES,
-    MIN_POSITIONS_OF_AN_OWNER,
-    MOST_FAR_ALONE_BYTES,
-    MOST_OWNERS,
-    MOST_SUMMED_BYTES,
-    SORT_TO_SUM,
-    TILE_SIZES,
-)
 from .tiling import tile_checks, tile_innermost
 
 
@@ -53,14 +36,14 @@ def choose_gradient(nest: NestShape, machine: MachineModel) -> Choice:
     if ways == [Choice(Schedule(), ways[0].reasons)]:
         return ways[0]
     model = Model(nest, machine, is_gradient=True)
-    found, why = model.choose([(way.schedule, way.reasons[0]) for way in ways], LEAST_PREDICTED_GAIN)
+    found, why = model.choose([(way.schedule, way.reasons[0]) for way in ways], fixed.LEAST_PREDICTED_GAIN)
     reasons = next(way.reasons for way in ways if way.schedule is found)
     bodies = [(found, "cached stores and these prefetches")]
     if not (found.has(GroupIndices) or found.has(FuseIntoOwners)) and clears_in_vectors(nest):
         bodies.append((found.put(StreamStores()), "non-temporal stores of zeros"))
     if found.prefetches("rows"):
         bodies.append((found.with_prefetches(found.prefetches("slices", "tile")), "no prefetch of rows"))
-    found, also = model.choose(bodies, LEAST_GAIN_OF_STORES)
+    found, also = model.choose(bodies, fixed.LEAST_GAIN_OF_STORES)
     return Choice(found, (*why, *(reasons[1:] if why else reasons), *also))
 
 
@@ -72,8 +55,8 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
     are added as vectors; rows of a specialized size are prefetched where the table exceeds L2. The loops of the nest
     that copy are those that add.
     """
-    if machine.threads > MOST_OWNERS:
-        machine = replace(machine, threads=MOST_OWNERS)
+    if machine.threads > fixed.MOST_OWNERS:
+        machine = replace(machine, threads=fixed.MOST_OWNERS)
     if nest.out_bytes + nest.table_bytes < machine.min_shared_bytes:
         return [Choice(Schedule(), ("one thread adds: there is little to add, and to clear",))]
     rows = _rows(nest, machine)
@@ -104,7 +87,7 @@ def _can_group(nest: NestShape, machine: MachineModel) -> bool:
     Then each row of out is written once, with non-temporal stores, and none is read.
     """
     row_bytes = nest.run_bytes
-    whole = machine.wide_vector_bytes if row_bytes <= GROUPED_PIECE_BYTES else GROUPED_PIECE_BYTES
+    whole = machine.wide_vector_bytes if row_bytes <= fixed.GROUPED_PIECE_BYTES else fixed.GROUPED_PIECE_BYTES
     are_rows = nest.has_rows_of_one_axis and nest.has_plain_rows and nest.has_packed_rows
     return are_rows and nest.is_packed and not nest.scales and row_bytes % whole == 0
 
@@ -114,14 +97,14 @@ def _share_groups(nest: NestShape, machine: MachineModel) -> Choice:
     (indices, places), (inner, elements) = nest.loops
     axis, positions = nest.axes[0]
     row_bytes = nest.run_bytes
-    most = GROUPED_PIECE_BYTES // nest.width_bytes
+    most = fixed.GROUPED_PIECE_BYTES // nest.width_bytes
     tiles, parallel = tile_checks(nest.checked, machine)
     rows = max(machine.tile_bytes // row_bytes, 1)
     tiles, order, slices = (*tiles, (axis, rows)), (), slices_ahead(LoopName("bag"), row_bytes, machine)
     if elements > most:
         tiles = (*tiles, (inner, most))
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
-        slices = slices.replace(ahead=max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1))
+        slices = slices.replace(ahead=max(machine.near_bytes // (2 * fixed.GROUPED_PIECE_BYTES), 1))
     parts = _sort_parts(places, positions, machine.threads)
     loops = Schedule().with_loops(tiles=tiles, order=order, parallel=(axis.outer_tile, *parallel))
     schedule = loops.put(
@@ -143,7 +126,7 @@ def _sort_parts(places: int, positions: int, threads: int) -> int | None:
     Each part has counts for all positions, which one thread sums: so parts are fewer where positions are more.
     """
     parts = 1 << threads.bit_length() - 1
-    while parts > 1 and parts * parts * positions > SORT_TO_SUM * places:
+    while parts > 1 and parts * parts * positions > fixed.SORT_TO_SUM * places:
         parts //= 2
     return parts if parts > 1 else None
 
@@ -164,7 +147,7 @@ def clears_in_vectors(nest: NestShape) -> bool:
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), (LoopName(), 0))
     run_bytes = nest.width_bytes * size
     is_even = run_bytes % STREAM_BYTES == 0 and name.role != "axis"
-    return nest.has_packed_rows and (is_even or run_bytes >= MIN_PEELED_BYTES)
+    return nest.has_packed_rows and (is_even or run_bytes >= fixed.MIN_PEELED_BYTES)
 
 
 def _shares(nest: NestShape, machine: MachineModel, rows: Schedule) -> Iterator[Choice]:
@@ -194,7 +177,7 @@ def _shares(nest: NestShape, machine: MachineModel, rows: Schedule) -> Iterator[
     parts = min(threads, row_bytes // LINE_BYTES) if rows.row_bytes is not None and not shares_lines else 0
     piece = -(-row_bytes // parts // LINE_BYTES) * LINE_BYTES // nest.width_bytes if parts > 1 else 0
     if parts <= 1 and len(inner) == 1 and not shares_lines:
-        piece = next((size for size in TILE_SIZES if threads * size * nest.width_bytes <= row_bytes), 0)
+        piece = next((size for size in fixed.TILE_SIZES if threads * size * nest.width_bytes <= row_bytes), 0)
         piece = piece if piece * nest.width_bytes >= LINE_BYTES else 0
     if piece:
         name = inner[0][0]
@@ -203,24 +186,24 @@ def _shares(nest: NestShape, machine: MachineModel, rows: Schedule) -> Iterator[
         schedule = beside.with_loops(tiles=tiles, order=order, parallel=parallel)
         yield Choice(schedule, (f"rows parallel, in tiles of {piece * nest.width_bytes} B",))
     axis, positions = max(nest.axes, key=lambda loop: loop[1])
-    if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:
+    if any(name.loop != name for name, _ in nest.table) or positions < threads * fixed.MIN_POSITIONS_OF_AN_OWNER:
         return
     schedule = beside.with_loops(parallel=("owners", *beside.parallel)).put(OwnerComputes(threads, axis))
     yield Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
     if len(counted) == 1 and rows.lanes is not None and rows.row_bytes is None:
-        parts = -(-nest.table_bytes // machine.l2_bytes), row_bytes // LISTED_ROW_BYTES
-        wanted = max(min(*parts, positions // MIN_POSITIONS_OF_AN_OWNER), 1)
+        parts = -(-nest.table_bytes // machine.l2_bytes), row_bytes // fixed.LISTED_ROW_BYTES
+        wanted = max(min(*parts, positions // fixed.MIN_POSITIONS_OF_AN_OWNER), 1)
         owned = OwnerComputes(-(-wanted // threads) * threads, axis)
         slices = slices_ahead(counted[0].inner_tile, row_bytes, machine)
         yield _share_lists(nest, machine, owned, counted[0], machine.staged_indices, "indices", slices)
     if counted and _lists_scalars(nest, machine):
         owned, listed = OwnerComputes(1 << threads.bit_length() - 1, axis), counted[0].inner_tile
         steps = (
-            VectorizeLists(min(machine.wide_vector_bytes // 8, LISTED_LANES)),  # positions have 8 bytes
-            Unroll(listed, LISTED_LANES),
+            VectorizeLists(min(machine.wide_vector_bytes // 8, fixed.LISTED_LANES)),  # positions have 8 bytes
+            Unroll(listed, fixed.LISTED_LANES),
             Prefetch("tile", listed, owned.owners, locality=FAR),
         )
-        yield _share_lists(nest, machine, owned, counted[0], LISTED_TILE, "elements", *steps)
+        yield _share_lists(nest, machine, owned, counted[0], fixed.LISTED_TILE, "elements", *steps)
 
 
 def _lists_scalars(nest: NestShape, machine: MachineModel) -> bool:
@@ -229,7 +212,7 @@ def _lists_scalars(nest: NestShape, machine: MachineModel) -> bool:
     Vectors of them, and of their indices, are loaded where these lie side by side.
     """
     is_run = nest.is_packed and nest.has_packed_indices and len(nest.axes) == 1 and len(nest.loops) == 1
-    return is_run and nest.width_bytes in GATHERED_BYTES and nest.table_bytes >= MIN_OWNED_BYTES * machine.threads
+    return is_run and nest.width_bytes in GATHERED_BYTES and nest.table_bytes >= fixed.MIN_OWNED_BYTES * machine.threads
 
 
 def _share_lists(
@@ -269,7 +252,7 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
         return proposed
     options = [(cached, "cached stores of sums"), (cached.put(StreamStores()), "non-temporal stores of sums")]
     is_separate = any(each.separate for each in cached.prefetches())
-    gain = LEAST_GAIN_OF_FISSIONED_STORES if is_separate else LEAST_GAIN_OF_STORES
+    gain = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
     found, why = Model(nest, machine).choose(options, gain)
     return Choice(found, (*proposed.reasons, *why))
 
@@ -300,7 +283,7 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
 def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> bool:
     """Return whether the rows of a bag are prefetched by a loop of their own: rows of some lines from memory."""
     return (
-        machine.interleaved_times >= LEAST_INTERLEAVED_TIMES
+        machine.interleaved_times >= fixed.LEAST_INTERLEAVED_TIMES
         and loop.role == "bag"
         and nest.run_bytes > LINE_BYTES
         and machine.exceeds_last_level_cache(nest.table_bytes)
@@ -329,7 +312,7 @@ def _prefetches(
     if not _is_fissioned(nest, machine, loop):
         return (far, near), (f"data exceeds the last cache: {ahead} into L2 and {near.ahead} into L1",)
     far, why = far.replace(separate=loop), f"{ahead}, by a loop in front of each bag"
-    if nest.run_bytes <= MOST_FAR_ALONE_BYTES:
+    if nest.run_bytes <= fixed.MOST_FAR_ALONE_BYTES:
         return (far,), (why,)
     return (far, near), (why, f"and {near.ahead} ahead into L1 between them")
 
@@ -343,10 +326,10 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
     schedule = Schedule([SpecializeInner(nest.run_bytes), VectorizeInner(vector_bytes // width_bytes)])
     why = "their size is part of the code"
-    if row_bytes <= MOST_SUMMED_BYTES:
+    if row_bytes <= fixed.MOST_SUMMED_BYTES:
         return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
     even_bytes = min(machine.wide_vector_bytes, row_bytes & -row_bytes)
-    piece_bytes = next(size for size in range(GROUPED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
+    piece_bytes = next(size for size in range(fixed.GROUPED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
     has_pieces = even_bytes >= least and piece_bytes >= LINE_BYTES
     if has_pieces and any(name.role == "bag" for name, _ in nest.loops):
         inner = nest.innermost[0]

@@ -322,7 +322,7 @@ class Model:
         """Return the loops under a schedule by name, and how threads share them."""
         steps = [step for step in schedule if type(step) in LOOP_STEPS]
         if steps != self._loop_steps:
-            loops = {str(loop.name): loop for loop in scheduled_loops(self._nest, schedule)}
+            loops: dict[str, ScheduledLoop] = {each.name: each for each in scheduled_loops(self._nest, schedule)}
             self._loop_steps, self._shared = steps, (loops, self._team(loops, schedule.parallel))
         return self._shared
 

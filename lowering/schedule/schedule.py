@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -48,6 +49,10 @@ class Schedule(tuple[Step, ...]):
         return schedule
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return ",".join(map(str, self))
 
     def __repr__(self) -> str:
