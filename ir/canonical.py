@@ -17,7 +17,7 @@ kernel is handed. Strides are in any one unit (bytes or elements); None stands f
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .array_spec import contiguous_strides
 from .loop_name import LoopName
@@ -51,8 +51,10 @@ class Operand:
     shape: tuple[int, ...]
     strides: tuple[int | None, ...] | None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dims", tuple(map(LoopName, self.dims)))
+    @property
+    def known_strides(self) -> tuple[int | None, ...] | None:
+        """The strides that a kernel knows when sizes are run-time arguments, as `layout_class` gives them."""
+        return layout_class(self.shape, self.strides, 1)
 
     def count_of(self, role: str) -> int:
         """Return how many dimensions of that role there are."""
@@ -167,14 +169,14 @@ def layout_class(
 
 def erased(operand: Operand) -> Operand:
     """Return an operand as `erase-sizes` leaves it: with the sizes and strides that are no run-time arguments."""
-    sizes = tuple(erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True))
-    return replace(operand, shape=sizes, strides=layout_class(operand.shape, operand.strides, 1))
+    sizes = tuple([erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)])
+    return Operand(operand.dims, operand.groups, sizes, operand.known_strides)
 
 
 def is_one_run(operand: Operand) -> bool:
     """Return whether one loop can run over all elements of several dimensions: without gaps, and not of tuples."""
     has_several = sum(size != 1 for size in operand.shape) > 1
-    return has_several and not operand.count_of("tuple") and erased(operand).strides is None
+    return has_several and not operand.count_of("tuple") and operand.known_strides is None
 
 
 def _merge(arrays: Sequence[tuple[Strided, int]], role: Role, *, covers_data: bool) -> Groups:
@@ -217,11 +219,12 @@ def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str,
             dims += numbered(role.label(name), len(merged[role.name]))
             groups += [tuple(start + dim for dim in group) for group in merged[role.name]]
     sizes = [[array.shape[dim] for dim in group] for group in groups]
-    shape = tuple(DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes)
+    shape = tuple([DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes])
     strides = array.strides
-    kept = {dim for group in groups for dim in group}
-    if strides is None and any(size != 1 and dim not in kept for dim, size in enumerate(array.shape)):
-        strides = contiguous_strides(array.shape, 1)
+    if strides is None and len(array.shape) != sum(map(len, groups)):
+        kept = {dim for group in groups for dim in group}
+        if any(size != 1 and dim not in kept for dim, size in enumerate(array.shape)):
+            strides = contiguous_strides(array.shape, 1)
     if strides is None or 0 in array.shape:
         return Operand(tuple(dims), tuple(groups), shape, None)
     return Operand(tuple(dims), tuple(groups), shape, tuple(strides[group[-1]] if group else 1 for group in groups))

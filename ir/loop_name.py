@@ -1,5 +1,8 @@
 """What a loop is called, and what its name says: the one place that makes and reads such names. Plain Python."""
 
+from functools import cached_property
+from typing import ClassVar
+
 NESTS = ("check", "clear", "scale", "prefetch", "copy")
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "bag": "k", "inner": "j", "unit": "u"}
 
@@ -8,30 +11,35 @@ class LoopName(str):
     """The name of a loop, or of the dimension that it runs over, such as `check_indices_o`, `outer_1` or `data_inner`.
 
     It is a nest beside the main one, the role, the number among several of that role, and how the loop was split. The
-    text is the value, since schedules, MLIR and the keys of kernels hold it.
+    text is the value, since schedules, MLIR and the keys of kernels hold it. There is one object for each text, which
+    remembers what its name says.
     """
 
-    __slots__ = ()
+    _known: ClassVar[dict[str, "LoopName"]] = {}
 
-    @property
+    def __new__(cls, text: str = "") -> "LoopName":
+        found = cls._known.get(text)
+        return cls._known.setdefault(str(text), super().__new__(cls, text)) if found is None else found
+
+    @cached_property
     def nest(self) -> str:
         """`check`, `clear`, `scale`, `prefetch` or `copy`; empty in the nest of the operator itself."""
         first, separator, _ = self.partition("_")
         return first if separator and first in NESTS else ""
 
-    @property
+    @cached_property
     def loop(self) -> "LoopName":
         """The loop that runs over this dimension of data."""
         return LoopName(self.removeprefix("data_"))
 
-    @property
+    @cached_property
     def role(self) -> str:
         """`batch`, `outer`, `axis`, `indices`, `bag`, `inner`, `unit`, `tuple` or another word."""
         if "_" not in self:
             return self
         return self.removeprefix(f"{self.nest}_").removeprefix("data_").partition("_")[0]
 
-    @property
+    @cached_property
     def induction(self) -> str:
         """The name of the induction variable: `b` for batch, `i_o` for indices_o and check_indices_o."""
         role, separator, tail = self.removeprefix(f"{self.nest}_").partition("_")
@@ -41,58 +49,58 @@ class LoopName(str):
         """Return the name of this loop in another nest, such as `check` or `resolve`."""
         return LoopName(f"{nest}_{self}")
 
-    @property
+    @cached_property
     def outer_tile(self) -> "LoopName":
         """The loop over the tiles of this one."""
         return LoopName(f"{self}_o")
 
-    @property
+    @cached_property
     def inner_tile(self) -> "LoopName":
         """The loop within a tile of this one."""
         return LoopName(f"{self}_i")
 
-    @property
+    @cached_property
     def is_outer_tile(self) -> bool:
         """Whether it runs over tiles."""
         return self.endswith("_o")
 
-    @property
+    @cached_property
     def is_inner_tile(self) -> bool:
         """Whether it runs within a tile."""
         return self.endswith("_i")
 
-    @property
+    @cached_property
     def untiled(self) -> "LoopName":
         """The loop that was tiled; the loop itself where it runs neither over tiles nor within one."""
         return LoopName(self[:-2]) if self.is_outer_tile or self.is_inner_tile else self
 
-    @property
+    @cached_property
     def dimension(self) -> "LoopName":
         """The dimension that it runs over, without the nest and the tiles: `indices` of `check_indices_o`."""
         name = LoopName(self.removeprefix(f"{self.nest}_"))
         return name if name.untiled == name else name.untiled.dimension
 
-    @property
+    @cached_property
     def remainder(self) -> "LoopName":
         """The loop over the iterations that fill no whole step."""
         return LoopName(f"{self}_rest")
 
-    @property
+    @cached_property
     def is_remainder(self) -> bool:
         """Whether it is a remainder loop."""
         return self.endswith("_rest")
 
-    @property
+    @cached_property
     def prologue(self) -> "LoopName":
         """The loop over the iterations before the first aligned one."""
         return LoopName(f"{self}_head")
 
-    @property
+    @cached_property
     def parts(self) -> "LoopName":
         """The loop that stores in parts what is before or behind vectors that are stored whole."""
         return LoopName(f"{self}_parts")
 
-    @property
+    @cached_property
     def cached(self) -> "LoopName":
         """The loop that stores through the caches where another does not."""
         return LoopName(f"{self}_cached")

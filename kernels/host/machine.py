@@ -71,7 +71,12 @@ def machine_model() -> MachineModel:
         KnobError: the knob `machine` names neither a built-in model nor a file that can be read.
     """
     known = known_machine()
-    return replace(known.model, threads=sharing_threads() if known.threads is None else known.threads)
+    return _shared(known.model, sharing_threads() if known.threads is None else known.threads)
+
+
+@functools.lru_cache(maxsize=64)
+def _shared(model: MachineModel, threads: int) -> MachineModel:
+    return replace(model, threads=threads)
 
 
 def known_machine() -> KnownMachine:

@@ -77,9 +77,9 @@ class Layout:
             looked_up=frozenset(canonical.indices.dims),
             index_bytes=problem.indices.dtype.itemsize,
             sum_bytes=number_width(problem.slices.dtype) if problem.widens else 0,
-            is_packed=erased(canonical.out).strides is None,
-            has_packed_rows=(strides := erased(canonical.data).strides) is None or strides[-1] == 1,
-            has_packed_indices=erased(canonical.indices).strides is None,
+            is_packed=canonical.out.known_strides is None,
+            has_packed_rows=(strides := canonical.data.known_strides) is None or strides[-1] == 1,
+            has_packed_indices=canonical.indices.known_strides is None,
         )
 
     def _checked(self, loops: list[Loop]) -> tuple[Loop, ...]:

@@ -5,7 +5,6 @@ others. Tuning and the measured regret try what the generators yield. A generato
 that rejects it says why.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +14,9 @@ from ...ir.modules.plugins import load_passes
 from .gather_heuristic import choose_gather
 from .gradient_heuristic import choose_reduction_schedule, gradient_ways
 from .machine_model import GATHERED_BYTES, LINE_BYTES, VECTORS_BYTES, MachineModel
-from .prefetch_heuristic import FAR, prefetches_of
+from .prefetch_heuristic import FAR, prefetches_of, slices_ahead
 from .schedule import Names, Schedule, Tiles
-from .shape import Loop, NestShape
+from .shape import NestShape, trips
 from .shared_kernels import without_checks
 from .steps import (
     BoundInner,
@@ -63,24 +62,9 @@ class Space:
     machine: MachineModel
     is_gradient: bool = False
 
-    @property
-    def threads(self) -> int:
-        """How many threads share the work."""
-        return self.machine.threads
-
-    @property
-    def loops(self) -> tuple[Loop, ...]:
-        """(name, iterations) of the loops that are there, outermost first; loops of size 1 are dropped."""
-        return self.nest.loops
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row: the slice of one index."""
-        return self.nest.width_bytes * math.prod(size for name, size in self.loops if name.role in ROW)
-
     def tile_bytes(self, place: int) -> int:
         """Return the bytes that one iteration of the loop at `place` writes."""
-        return self.nest.width_bytes * math.prod(size for _, size in self.loops[place + 1 :])
+        return self.nest.width_bytes * trips(self.nest.loops[place + 1 :])
 
 
 def loops_beside(schedule: Schedule) -> tuple[Tiles, Names]:
@@ -92,14 +76,14 @@ def loops_beside(schedule: Schedule) -> tuple[Tiles, Names]:
 def loops_under(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:
     """Return the loops that copy or add under a schedule, outermost first."""
     cut = dict(schedule.tiles)
-    names = [(name.outer_tile, name.inner_tile) if name in cut else (name,) for name, _ in space.loops]
+    names = [(name.outer_tile, name.inner_tile) if name in cut else (name,) for name, _ in space.nest.loops]
     return tuple(map(LoopName, schedule.order)) or tuple(part for parts in names for part in parts)
 
 
 def innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
     """Return (name, iterations) of the innermost loop under a schedule."""
     name = loops_under(space, schedule)[-1]
-    return name, {**dict(space.loops), **{LoopName(loop).inner_tile: size for loop, size in schedule.tiles}}[name]
+    return name, {**dict(space.nest.loops), **{LoopName(loop).inner_tile: size for loop, size in schedule.tiles}}[name]
 
 
 def with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
@@ -188,10 +172,10 @@ def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule != space.default or space.is_gradient:
         return
     tiles, shared = loops_beside(schedule)
-    around = [loop for loop in space.loops if loop not in space.nest.row]
+    around = [loop for loop in space.nest.loops if loop not in space.nest.row]
     for place, (name, size) in enumerate(around):
-        outside = tuple(outer for outer, _ in space.loops[:place])
-        if schedule.lanes is None or name != space.loops[-1][0]:  # a vector would split the iterations of threads
+        outside = tuple(outer for outer, _ in space.nest.loops[:place])
+        if schedule.lanes is None or name != space.nest.loops[-1][0]:  # a vector would split the iterations of threads
             yield with_loops(space, schedule, tiles, (), (*outside, name, *shared))
         for count in TILES:
             piece_bytes = count * space.tile_bytes(place)
@@ -211,7 +195,7 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """The tiles of a loop as the outermost loop: one tile of the indices, or of the rows, for every slice."""
-    names = [name for name, _ in space.loops]
+    names = [name for name, _ in space.nest.loops]
     cut = [LoopName(name) for name, _ in schedule.tiles if name in names]
     if space.is_gradient or schedule.order or len(cut) != 1 or names.index(cut[0]) == 0:
         return
@@ -222,7 +206,7 @@ def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Long rows in tiles that threads share, so that few long rows use all threads, too."""
-    loops, place = space.loops, len(space.loops) - 1
+    loops, place = space.nest.loops, len(space.nest.loops) - 1
     if schedule != space.default or not loops or loops[-1][0].role not in ROW:
         return
     (name, size), (tiles, shared) = loops[-1], loops_beside(schedule)
@@ -237,7 +221,7 @@ def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """The innermost loop by vectors of 16, 32 or 64 bytes, or by elements."""
-    if space.is_gradient or not space.loops:
+    if space.is_gradient or not space.nest.loops:
         return
     size = innermost(space, schedule)[1]
     for lanes in (count // space.nest.width_bytes for count in VECTORS_BYTES):
@@ -257,7 +241,7 @@ def gathered_lanes(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
-    name, size = space.loops[-1] if space.loops else ("", 0)
+    name, size = space.nest.loops[-1] if space.nest.loops else ("", 0)
     if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= space.machine.unrolled_row_bytes:
         yield schedule.without(BoundInner).put(SpecializeInner(size * space.nest.width_bytes))
     if schedule.has(SpecializeInner) or schedule.has(BoundInner):
@@ -268,10 +252,10 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Indices staged before the loops that repeat them, or resolved where they are read."""
     if schedule.has(HoistIndices):
         yield schedule.without(HoistIndices)
-    names, cut = [name for name, _ in space.loops], dict(schedule.tiles)
-    sizes: dict[str, int] = dict(space.loops)
+    names, cut = [name for name, _ in space.nest.loops], dict(schedule.tiles)
+    sizes: dict[str, int] = dict(space.nest.loops)
     count = 1 << max(sizes.get("indices", 0) - 1, 0).bit_length()
-    repeats = any(name not in space.nest.looked_up for name, _ in space.loops if name not in dict(space.nest.row))
+    repeats = any(name not in space.nest.looked_up for name, _ in space.nest.loops if name not in dict(space.nest.row))
     if space.is_gradient or "indices" not in sizes or not repeats:
         return
     tile = LoopName("indices").outer_tile
@@ -295,7 +279,8 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         tried += [(each,) for each in tried[-1] if len(tried[-1]) > 1]
     yield from (schedule.with_prefetches(each) for each in tried if each != schedule.prefetches())
     around = [name for name in loops_under(space, schedule) if name.role in ("outer", "batch")]
-    if around and not space.is_gradient and space.row_bytes <= LINE_BYTES:
+    slice_bytes = space.nest.width_bytes * trips([loop for loop in space.nest.loops if loop[0].role in ROW])
+    if around and not space.is_gradient and slice_bytes <= LINE_BYTES:
         yield schedule.put(Prefetch("rows", around[-1], 1))
 
 
@@ -320,7 +305,7 @@ def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Several iterations of the innermost loop in one, or one."""
     if schedule.has(Unroll):
         yield schedule.without(Unroll)
-    elif space.loops and not space.is_gradient and schedule.lanes is None:
+    elif space.nest.loops and not space.is_gradient and schedule.lanes is None:
         yield schedule.put(Unroll(loops_under(space, schedule)[-1], UNROLLED))
 
 
@@ -343,10 +328,10 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     tiles, shared = loops_beside(schedule)
     alone = without_owners(schedule)
     yield with_loops(space, alone, tiles, (), shared)
-    axes = [(size, name) for name, size in space.nest.table if name.role == "axis"]
-    for count in sorted({space.threads, 2 * space.threads} - {1}):
-        if axes and max(axes)[0] >= count:
-            owned = OwnerComputes(count, max(axes)[1])
+    longest, positions = max(space.nest.axes, key=lambda loop: (loop[1], loop[0]), default=("", 0))
+    for count in sorted({space.machine.threads, 2 * space.machine.threads} - {1}):
+        if positions >= count:
+            owned = OwnerComputes(count, longest)
             yield with_loops(space, alone, tiles, (), ("owners", *shared)).put(owned)
             if schedule.has(CompactIndices):
                 yield schedule.put(owned)
@@ -356,7 +341,7 @@ def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of sorted indices: the sort by one thread, or in as many parts as there are threads."""
     if schedule.has(GroupIndices):
         alone = schedule.without(ParallelizeSort)
-        shared = alone.put(ParallelizeSort(space.threads)) if space.threads > 1 else alone
+        shared = alone.put(ParallelizeSort(space.machine.threads)) if space.machine.threads > 1 else alone
         yield from (other for other in (alone, shared) if other != schedule)
 
 
@@ -377,22 +362,9 @@ def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if slices := schedule.prefetches("slices"):
         yield schedule.with_prefetches(others)
         yield schedule.put(*others, slices[0].replace(ahead=2 * slices[0].ahead))
-    elif _has_plain_rows(space):
+    elif space.is_gradient and space.nest.has_rows_of_one_axis:
         loop = "bag" if schedule.has(GroupIndices) else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
-        yield schedule.put(*others, _slices(space, loop))
-
-
-def _has_plain_rows(space: Space) -> bool:
-    """Return whether it is a gradient that adds rows of one loop at the positions of one axis."""
-    names = [name for name, _ in space.loops]
-    axes = [name for name, _ in space.nest.table if name.role == "axis"]
-    has_own_index = any(name.loop != name for name, _ in space.nest.table)
-    return space.is_gradient and names == ["indices", "inner"] and len(axes) == 1 and not has_own_index
-
-
-def _slices(space: Space, loop: str) -> Prefetch:
-    """Return the prefetch of the slices that a loop adds."""
-    return Prefetch("slices", loop, max(2 * space.machine.near_bytes // max(space.row_bytes, 1), 1), locality=FAR)
+        yield schedule.put(*others, slices_ahead(loop, space.nest.row_bytes, space.machine))
 
 
 # In their order: first the loops, then the bodies.

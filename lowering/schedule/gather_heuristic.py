@@ -8,19 +8,21 @@ prefetches, then kinds of loads. Where the last cache does not hold all arrays, 
 is the limit these take no predicted time, and gain up to a third. Elsewhere they must gain clearly.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import beside_gathers, is_spread_out, next_slices, prefetches_of
-from .schedule import Choice, Schedule, Tiles, time_text
+from .schedule import Choice, Names, Schedule, Tiles
 from .shape import Loop, NestShape, trips
-from .steps import WHOLE_ROW, GatherLanes, HoistIndices, SpecializeInner, StreamStores, VectorizeInner
+from .steps import WHOLE_ROW, GatherLanes, HoistIndices, SpecializeInner, Step, StreamStores, VectorizeInner
 from .thresholds import TILE_SIZES
 from .tiling import checked_rows, tile_checks, tile_innermost
+
+if TYPE_CHECKING:
+    from .predict import Model
 
 
 def choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
@@ -33,7 +35,6 @@ class _Choosing:
     nest: NestShape
     machine: MachineModel
     reasons: list[str] = field(default_factory=list)
-    times_us: dict[tuple[int, bool], tuple[Schedule, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nest = self.nest
@@ -47,21 +48,20 @@ class _Choosing:
         if nest.out_bytes < fixed.MIN_VECTOR_WORK_BYTES:
             return Choice(Schedule(), (f"{nest.out_bytes} B are copied without a schedule: no pass pays",))
         lanes = self._lanes()
-        tiles, order, parallel, hoist = self._loops()
-        check_tiles, check_parallel = tile_checks(nest.checked, self.machine) if parallel else ((), ())
-        loops = Schedule().with_loops(tiles=(*tiles, *check_tiles), order=order, parallel=(*parallel, *check_parallel))
-        found = self._with_vectors(loops.put(None if hoist is None else HoistIndices(hoist)), lanes)
-        if tiles or lanes is not None:  # a first call of less does not wait for the cost model
+        found = self._with_vectors(self._loops(), lanes)
+        if found.tiles or lanes is not None:  # a first call of less does not wait for the cost model
             from .predict import Model
 
-            self.predict = Model(nest, self.machine).predict
+            model = Model(nest, self.machine)
             stores = [self._with_prefetches(each) for each in self._stores(found)]
-            found = self._least(_tell_stores, [prefetches[-1] for prefetches in stores])
+            found, why = model.choose([(each[-1], _tell_stores(each[-1])) for each in stores])
             prefetches = next(each for each in stores if each[-1] is found)
             if self.machine.exceeds_last_level_cache(nest.whole_bytes):
                 prefetches.reverse()
-            found = self._least(_tell_prefetches, prefetches, gain=fixed.LEAST_PREDICTED_GAIN)
-            found = self._loads(found)
+            options = [(each, _tell_prefetches(each)) for each in prefetches]
+            found, also = model.choose(options, fixed.LEAST_PREDICTED_GAIN)
+            self.reasons += (*why, *also)
+            found = self._loads(found, model)
         if found.row_bytes is not None:
             what = f"{self.innermost[1]} elements" if self._has_few_elements() else f"rows of {found.row_bytes} B"
             how = "end with an overlapping vector" if self._overlaps(found.lanes) else "are copied without a loop"
@@ -72,25 +72,6 @@ class _Choosing:
         self.reasons.append(reason)
 
     # what the prediction chooses
-
-    def _time_us(self, schedule: Schedule, *, ascending: bool = False) -> float:
-        """Return the predicted time of a schedule in microseconds, which is remembered."""
-        key = id(schedule), ascending
-        if key not in self.times_us:
-            self.times_us[key] = schedule, self.predict(schedule, ascending=ascending).time_us
-        return self.times_us[key][1]
-
-    def _least(self, tell: Callable[[Schedule], str], candidates: Sequence[Schedule], *, gain: float = 1.0) -> Schedule:
-        """Return the first candidate, or the one of the least predicted time if that is `gain` times less."""
-        if len(candidates) == 1:
-            return candidates[0]
-        timed = [(round(self._time_us(each), 3), each) for each in candidates]
-        least = min(timed, key=itemgetter(0))
-        least_us, found = timed[0] if timed[0][0] <= gain * least[0] else least
-        if others := [each for each in timed if each[1] is not found]:
-            next_us, other = min(others, key=itemgetter(0))
-            self._because(f"{tell(found)}: {time_text(least_us)} predicted, {time_text(next_us)} with {tell(other)}")
-        return found
 
     def _stores(self, cached: Schedule) -> list[Schedule]:
         """Return a schedule with non-temporal stores, where these may pay, and the one with cached stores."""
@@ -110,27 +91,29 @@ class _Choosing:
 
     def _with_prefetches(self, schedule: Schedule) -> list[Schedule]:
         """Return a schedule with each choice of prefetches; those of long rows are made along with a narrower copy."""
-        found = [schedule.with_prefetches(each) for each in prefetches_of(self.nest, self.machine, schedule)]
-        narrow = VectorizeInner(min(schedule.lanes or 1, self.machine.vector_bytes // self.nest.width_bytes))
-        is_swept = [any(prefetch.lines == WHOLE_ROW for prefetch in each.prefetches()) for each in found]
-        return [each.put(narrow) if swept and each.lanes else each for each, swept in zip(found, is_swept, strict=True)]
+        found, lanes = [], schedule.lanes
+        for prefetches in prefetches_of(self.nest, self.machine, schedule):
+            steps: list[Step] = list(prefetches)
+            if lanes and any(each.lines == WHOLE_ROW for each in prefetches):
+                steps.append(VectorizeInner(min(lanes, self.machine.vector_bytes // self.nest.width_bytes)))
+            found.append(schedule.put(*steps) if steps else schedule)
+        return found
 
-    def _loads(self, loaded: Schedule) -> Schedule:
+    def _loads(self, loaded: Schedule, model: "Model") -> Schedule:
         """Return the schedule with the lanes loaded as the least regret asks for.
 
         The regret of a way is how many times as long as the other it takes, for random or for ascending indices,
         whichever is more: nothing is known of the indices but their number.
         """
         nest = self.nest
-        has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
         is_loaded = loaded.lanes is not None and not self.is_row and loaded.row_bytes is None
-        if not (is_loaded and has_one_axis and nest.width_bytes in GATHERED_BYTES):
+        if not (is_loaded and len(nest.axes) == 1 and nest.width_bytes in GATHERED_BYTES):
             return loaded
         gathered = loaded.put(GatherLanes())
         if not loaded.has(HoistIndices):
             gathered = gathered.with_prefetches(beside_gathers(nest, self.machine, loaded.prefetches()))
         at_random, ascending = (
-            round(self._time_us(gathered, ascending=order) / self._time_us(loaded, ascending=order), 3)
+            round(model.time_us(gathered, ascending=order) / model.time_us(loaded, ascending=order), 3)
             for order in (False, True)
         )
         if max(1 / at_random, 1 / ascending, 1.0) <= max(at_random, ascending, 1.0):
@@ -221,12 +204,12 @@ class _Choosing:
 
     # the loops around it
 
-    def _loops(self) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str | None]:
-        """Return tiles, order, parallel loops, and the loop before which indices are resolved."""
+    def _loops(self) -> Schedule:
+        """Return tiles, order and parallel loops, and the loop before which indices are resolved."""
         nest, machine = self.nest, self.machine
         if nest.out_bytes < machine.min_shared_bytes:
             self._because("serial: a launch takes longer than the work")
-            return (), (), (), None
+            return Schedule()
         repeating = self._repeating()
         if repeating is not None and (not self.is_row or self.run_bytes <= LINE_BYTES):
             return self._staged(repeating)
@@ -238,7 +221,13 @@ class _Choosing:
             self._because(f"{' and '.join(parallel)} parallel, in tiles of about {wanted >> 10} KB")
         if nest.checked and self._has_few_elements() and not self._repeats():
             tiles = (*tiles, *((LoopName(name).inner_tile, checked_rows(nest)) for name, _ in tiles))
-        return tiles, (), parallel, None
+        return self._with_checks(tiles, (), parallel)
+
+    def _with_checks(self, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
+        """Return the schedule that has loops, and those of the nest that checks the indices."""
+        check_tiles, check_parallel = tile_checks(self.nest.checked, self.machine) if parallel else ((), ())
+        tiles, parallel = (*tiles, *check_tiles), (*parallel, *check_parallel)
+        return Schedule().with_loops(tiles=tiles, order=order, parallel=parallel)
 
     def _repeating(self) -> Loop | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
@@ -250,7 +239,7 @@ class _Choosing:
             return None
         return around[-2] if around[-2][1] >= TILE_SIZES[-1] else None
 
-    def _staged(self, repeating: Loop) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
+    def _staged(self, repeating: Loop) -> Schedule:
         """Tile the repeating loop and the indices in it, and stage each tile of indices for its rows."""
         around, machine, most = self.around, self.machine, self.machine.staged_indices
         name, size = repeating
@@ -265,7 +254,7 @@ class _Choosing:
         order = (*before, *tiled, *(loop for loop, _ in self.row))
         parallel = (*before, name.outer_tile, *([counted.outer_tile] if count > most else []))
         self._because(f"{' and '.join(parallel)} parallel")
-        return tiles, order, parallel, name.inner_tile
+        return self._with_checks(tiles, order, parallel).put(HoistIndices(name.inner_tile))
 
 
 def _tell_prefetches(schedule: Schedule) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
+from . import thresholds as fixed
 from .machine_model import GATHERED_BYTES, LINE_BYTES, STREAM_BYTES, MachineModel
 from .predict import Model
-from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
-from .schedule import Choice, Schedule, Tiles, time_text
-from .shape import Loop, NestShape, trips
+from .prefetch_heuristic import FAR, NEAR, near_and_far_rows, slices_ahead
+from .schedule import Choice, Schedule, Tiles
+from .shape import NestShape, trips
 from .steps import (
     CompactIndices,
     FuseIntoOwners,
@@ -20,61 +21,30 @@ from .steps import (
     ParallelizeSort,
     Prefetch,
     SpecializeInner,
+    Step,
     StreamStores,
     Unroll,
     VectorizeInner,
     VectorizeLists,
 )
-from .thresholds import (
-    GROUPED_PIECE_BYTES,
-    LEAST_GAIN_OF_FISSIONED_STORES,
-    LEAST_GAIN_OF_STORES,
-    LEAST_INTERLEAVED_TIMES,
-    LEAST_PREDICTED_GAIN,
-    LISTED_LANES,
-    LISTED_ROW_BYTES,
-    LISTED_TILE,
-    MIN_OWNED_BYTES,
-    MIN_PEELED_BYTES,
-    MIN_POSITIONS_OF_AN_OWNER,
-    MOST_FAR_ALONE_BYTES,
-    MOST_OWNERS,
-    MOST_SUMMED_BYTES,
-    SLICES_AHEAD,
-    SORT_TO_SUM,
-    TILE_SIZES,
-)
 from .tiling import tile_checks, tile_innermost
 
 
 def choose_gradient(nest: NestShape, machine: MachineModel) -> Choice:
-    """Return the way of the least predicted time, with its reasons, and whether prefetches and such stores pay."""
+    """Return the way of the least predicted time, with the stores and the prefetches that pay, and with its reasons."""
     ways = gradient_ways(nest, machine)
     if ways == [Choice(Schedule(), ways[0].reasons)]:
         return ways[0]
     model = Model(nest, machine, is_gradient=True)
-    timed = [(model.predict(way.schedule).time_us, place) for place, way in enumerate(ways)]
-    most_us = LEAST_PREDICTED_GAIN * min(timed)[0]
-    least_us, place = next(each for each in timed if each[0] <= most_us)  # the plainest of those that are as fast
-    found, reasons = ways[place].schedule, ways[place].reasons
-    others = sorted(each for each in timed if each[1] != place)
-    if others:
-        next_us, second = others[0]
-        reasons = (*reasons, f"{least_us:.3g} µs predicted, {next_us:.3g} where {ways[second].reasons[0]}")
-    for other, why in _gradient_bodies(nest, found):
-        time_us = model.predict(other).time_us
-        if time_us * LEAST_GAIN_OF_STORES <= least_us:
-            reasons = (*reasons, f"{why}: {time_us:.3g} µs predicted, {least_us:.3g} otherwise")
-            found, least_us = other, time_us
-    return Choice(found, reasons)
-
-
-def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
-    """Yield a schedule with other stores, or without prefetches, and what it has then."""
-    if not (schedule.has(GroupIndices) or schedule.has(FuseIntoOwners)) and clears_in_vectors(nest):
-        yield schedule.put(StreamStores()), "zeros are written with non-temporal stores"
-    if schedule.prefetches("rows"):
-        yield schedule.with_prefetches(schedule.prefetches("slices", "tile")), "rows are not prefetched"
+    found, why = model.choose([(way.schedule, way.reasons[0]) for way in ways], fixed.LEAST_PREDICTED_GAIN)
+    reasons = next(way.reasons for way in ways if way.schedule is found)
+    bodies = [(found, "cached stores and these prefetches")]
+    if not (found.has(GroupIndices) or found.has(FuseIntoOwners)) and clears_in_vectors(nest):
+        bodies.append((found.put(StreamStores()), "non-temporal stores of zeros"))
+    if found.prefetches("rows"):
+        bodies.append((found.with_prefetches(found.prefetches("slices", "tile")), "no prefetch of rows"))
+    found, also = model.choose(bodies, fixed.LEAST_GAIN_OF_STORES)
+    return Choice(found, (*why, *(reasons[1:] if why else reasons), *also))
 
 
 def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
@@ -85,15 +55,14 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
     are added as vectors; rows of a specialized size are prefetched where the table exceeds L2. The loops of the nest
     that copy are those that add.
     """
-    if machine.threads > MOST_OWNERS:
-        machine = replace(machine, threads=MOST_OWNERS)
-    adding = [loop for loop in nest.copied if loop[1] != 1]
-    if nest.width_bytes * trips(adding) + nest.table_bytes < machine.min_shared_bytes:
+    if machine.threads > fixed.MOST_OWNERS:
+        machine = replace(machine, threads=fixed.MOST_OWNERS)
+    if nest.out_bytes + nest.table_bytes < machine.min_shared_bytes:
         return [Choice(Schedule(), ("one thread adds: there is little to add, and to clear",))]
     rows = _rows(nest, machine)
-    ways = [_with_rows(nest, machine, way, rows) for way in _shares(nest, adding, machine, rows)]
-    if _can_group(nest, adding, machine):
-        ways.append(_share_groups(nest, adding, machine))
+    ways = [_with_rows(nest, machine, way, rows) for way in _shares(nest, machine, rows)]
+    if _can_group(nest, machine):
+        ways.append(_share_groups(nest, machine))
     return ways
 
 
@@ -112,40 +81,30 @@ def _with_rows(nest: NestShape, machine: MachineModel, way: Choice, rows: Schedu
     return Choice(schedule.put(*rows, *prefetch, *schedule.prefetches()), reasons)
 
 
-def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
+def _can_group(nest: NestShape, machine: MachineModel) -> bool:
     """Return whether indices can be sorted by position: of rows that are whole vectors.
 
     Then each row of out is written once, with non-temporal stores, and none is read.
     """
-    names = [name for name, _ in adding]
     row_bytes = nest.run_bytes
-    whole = machine.wide_vector_bytes if row_bytes <= GROUPED_PIECE_BYTES else GROUPED_PIECE_BYTES
-    return (
-        [name.role for name in names] == ["indices", "inner"]
-        and not any(name.loop != name for name, _ in nest.table)
-        and sum(name.role == "axis" for name, _ in nest.table) == 1
-        and not nest.scales
-        and nest.has_plain_rows
-        and nest.is_packed
-        and nest.has_packed_rows
-        and row_bytes == nest.width_bytes * adding[-1][1]
-        and row_bytes % whole == 0
-    )
+    whole = machine.wide_vector_bytes if row_bytes <= fixed.GROUPED_PIECE_BYTES else fixed.GROUPED_PIECE_BYTES
+    are_rows = nest.has_rows_of_one_axis and nest.has_plain_rows and nest.has_packed_rows
+    return are_rows and nest.is_packed and not nest.scales and row_bytes % whole == 0
 
 
-def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> Choice:
+def _share_groups(nest: NestShape, machine: MachineModel) -> Choice:
     """Give threads the positions: each adds up the rows of one, in pieces that registers hold."""
-    (indices, places), (inner, elements) = adding
-    axis, positions = next(loop for loop in nest.table if loop[0].role == "axis")
+    (indices, places), (inner, elements) = nest.loops
+    axis, positions = nest.axes[0]
     row_bytes = nest.run_bytes
-    most = GROUPED_PIECE_BYTES // nest.width_bytes
+    most = fixed.GROUPED_PIECE_BYTES // nest.width_bytes
     tiles, parallel = tile_checks(nest.checked, machine)
     rows = max(machine.tile_bytes // row_bytes, 1)
-    tiles, order, slices = (*tiles, (axis, rows)), (), _slices(LoopName("bag"), row_bytes, machine)
+    tiles, order, slices = (*tiles, (axis, rows)), (), slices_ahead(LoopName("bag"), row_bytes, machine)
     if elements > most:
         tiles = (*tiles, (inner, most))
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
-        slices = slices.replace(ahead=max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1))
+        slices = slices.replace(ahead=max(machine.near_bytes // (2 * fixed.GROUPED_PIECE_BYTES), 1))
     parts = _sort_parts(places, positions, machine.threads)
     loops = Schedule().with_loops(tiles=tiles, order=order, parallel=(axis.outer_tile, *parallel))
     schedule = loops.put(
@@ -167,7 +126,7 @@ def _sort_parts(places: int, positions: int, threads: int) -> int | None:
     Each part has counts for all positions, which one thread sums: so parts are fewer where positions are more.
     """
     parts = 1 << threads.bit_length() - 1
-    while parts > 1 and parts * parts * positions > SORT_TO_SUM * places:
+    while parts > 1 and parts * parts * positions > fixed.SORT_TO_SUM * places:
         parts //= 2
     return parts if parts > 1 else None
 
@@ -188,19 +147,19 @@ def clears_in_vectors(nest: NestShape) -> bool:
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), (LoopName(), 0))
     run_bytes = nest.width_bytes * size
     is_even = run_bytes % STREAM_BYTES == 0 and name.role != "axis"
-    return nest.has_packed_rows and (is_even or run_bytes >= MIN_PEELED_BYTES)
+    return nest.has_packed_rows and (is_even or run_bytes >= fixed.MIN_PEELED_BYTES)
 
 
-def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Schedule) -> Iterator[Choice]:
+def _shares(nest: NestShape, machine: MachineModel, rows: Schedule) -> Iterator[Choice]:
     """Yield the ways to share the additions, but for sorted indices."""
     threads = machine.threads
     beside = _share_beside(nest, machine) if threads > 1 else Schedule()
-    counted = [name for name, _ in adding if name.role == "indices"]
-    inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
+    counted = [name for name, _ in nest.loops if name.role == "indices"]
+    inner = [loop for loop in nest.loops if loop[0].role in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
     alone = [Choice(beside, ("one thread adds",))]
     if counted and rows.row_bytes is not None:
-        sliced = beside.put(_slices(counted[-1], row_bytes, machine))
+        sliced = beside.put(slices_ahead(counted[-1], row_bytes, machine))
         # Leaving these prefetches out is never taken for plainer where grad comes from memory: 51 MB of rows of 256 B,
         # predicted to take 1.09 times as long without by a calibrated Zen 4, took 1.9 times as long.
         at = 0 if machine.exceeds_last_level_cache(nest.out_bytes) else 1
@@ -208,7 +167,7 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     yield from alone
     if threads == 1:
         return
-    free = [loop for loop in adding if loop[0].role in ("batch", "outer")]
+    free = [loop for loop in nest.loops if loop[0].role in ("batch", "outer")]
     if trips(free) >= threads:
         schedule = beside.with_loops(parallel=(*(name for name, _ in free), *beside.parallel))
         yield Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
@@ -216,101 +175,66 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
     shares_lines = rows.row_bytes is not None and row_bytes % LINE_BYTES != 0 and not is_large
     parts = min(threads, row_bytes // LINE_BYTES) if rows.row_bytes is not None and not shares_lines else 0
-    if parts > 1:
-        part_bytes = -(-row_bytes // parts // LINE_BYTES) * LINE_BYTES
-        yield _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
-    elif len(inner) == 1 and not shares_lines:
-        pieces = [size for size in TILE_SIZES if threads * size * nest.width_bytes <= row_bytes]
-        if pieces and pieces[0] * nest.width_bytes >= LINE_BYTES:
-            yield _share_rows(beside, adding, inner[0][0], pieces[0], nest.width_bytes)
-    axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
-    if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:
+    piece = -(-row_bytes // parts // LINE_BYTES) * LINE_BYTES // nest.width_bytes if parts > 1 else 0
+    if parts <= 1 and len(inner) == 1 and not shares_lines:
+        piece = next((size for size in fixed.TILE_SIZES if threads * size * nest.width_bytes <= row_bytes), 0)
+        piece = piece if piece * nest.width_bytes >= LINE_BYTES else 0
+    if piece:
+        name = inner[0][0]
+        order = (name.outer_tile, *(other for other, _ in nest.loops if other != name), name.inner_tile)
+        tiles, parallel = (*beside.tiles, (name, piece)), (name.outer_tile, *beside.parallel)
+        schedule = beside.with_loops(tiles=tiles, order=order, parallel=parallel)
+        yield Choice(schedule, (f"rows parallel, in tiles of {piece * nest.width_bytes} B",))
+    axis, positions = max(nest.axes, key=lambda loop: loop[1])
+    if any(name.loop != name for name, _ in nest.table) or positions < threads * fixed.MIN_POSITIONS_OF_AN_OWNER:
         return
     schedule = beside.with_loops(parallel=("owners", *beside.parallel)).put(OwnerComputes(threads, axis))
     yield Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
     if len(counted) == 1 and rows.lanes is not None and rows.row_bytes is None:
-        yield _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
-    if _lists_scalars(nest, adding, counted, machine):
-        yield _share_elements(nest, machine, axis, counted[0])
+        parts = -(-nest.table_bytes // machine.l2_bytes), row_bytes // fixed.LISTED_ROW_BYTES
+        wanted = max(min(*parts, positions // fixed.MIN_POSITIONS_OF_AN_OWNER), 1)
+        owned = OwnerComputes(-(-wanted // threads) * threads, axis)
+        slices = slices_ahead(counted[0].inner_tile, row_bytes, machine)
+        yield _share_lists(nest, machine, owned, counted[0], machine.staged_indices, "indices", slices)
+    if counted and _lists_scalars(nest, machine):
+        owned, listed = OwnerComputes(1 << threads.bit_length() - 1, axis), counted[0].inner_tile
+        steps = (
+            VectorizeLists(min(machine.wide_vector_bytes // 8, fixed.LISTED_LANES)),  # positions have 8 bytes
+            Unroll(listed, fixed.LISTED_LANES),
+            Prefetch("tile", listed, owned.owners, locality=FAR),
+        )
+        yield _share_lists(nest, machine, owned, counted[0], fixed.LISTED_TILE, "elements", *steps)
 
 
-def _slices(loop: LoopName, row_bytes: int, machine: MachineModel) -> Prefetch:
-    """Return the prefetch of the slices that a loop over the indices adds."""
-    return Prefetch("slices", loop, max(SLICES_AHEAD * machine.near_bytes // row_bytes, 1), locality=FAR)
-
-
-def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: LoopName, row_bytes: int) -> Choice:
-    """Give each owner a part of the table that fits in L2, which it clears, adds to and scales there.
-
-    So each line of the table comes from memory once. It need not come where a non-temporal store clears it, and comes
-    later for each row that is added to it: that is less where rows of grad are fewer than those of the table.
-    """
-    axis, positions = owned
-    wanted = min(
-        -(-nest.table_bytes // machine.l2_bytes), row_bytes // LISTED_ROW_BYTES, positions // MIN_POSITIONS_OF_AN_OWNER
-    )
-    owners = -(-max(wanted, 1) // machine.threads) * machine.threads
-    tiles, parallel = tile_checks(nest.checked, machine)
-    loops = Schedule().with_loops(tiles=(*tiles, (loop, machine.staged_indices)), parallel=("owners", *parallel))
-    schedule = loops.put(
-        OwnerComputes(owners, axis),
-        FuseIntoOwners(),
-        CompactIndices(loop.inner_tile),
-        _slices(loop.inner_tile, row_bytes, machine),
-    )
-    return Choice(schedule, (f"owner-computes: {owners} owners list the indices of their own parts of {axis}",))
-
-
-def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName], machine: MachineModel) -> bool:
+def _lists_scalars(nest: NestShape, machine: MachineModel) -> bool:
     """Return whether single elements are added along one axis that is long enough, by a processor with vectors of 4.
 
     Vectors of them, and of their indices, are loaded where these lie side by side.
     """
-    return (
-        nest.is_packed
-        and nest.has_packed_indices
-        and len(counted) == 1
-        and sum(name.role == "axis" for name, _ in nest.table) == 1
-        and [name for name, _ in adding if name != counted[0]] == []
-        and nest.width_bytes in GATHERED_BYTES
-        and nest.table_bytes >= MIN_OWNED_BYTES * machine.threads
-    )
+    is_run = nest.is_packed and nest.has_packed_indices and len(nest.axes) == 1 and len(nest.loops) == 1
+    return is_run and nest.width_bytes in GATHERED_BYTES and nest.table_bytes >= fixed.MIN_OWNED_BYTES * machine.threads
 
 
-def _share_elements(nest: NestShape, machine: MachineModel, axis: LoopName, loop: LoopName) -> Choice:
-    """Give owners a part of the single elements each, which they list in vectors.
+def _share_lists(
+    nest: NestShape, machine: MachineModel, owned: OwnerComputes, loop: LoopName, tile: int, what: str, *steps: Step
+) -> Choice:
+    """Give each owner a part of the table, which it clears, adds to and scales, by lists of its indices.
 
-    One thread waits for the second and the last cache with each addition. Owners list their elements while nothing
-    else is read, prefetch the next tile while they add, and have a part of the table each, in caches of their own.
+    An owner lists its indices of a tile while nothing else is read. Each line of the table comes from memory once. It
+    need not come where a non-temporal store clears it, and comes later for each row that is added to it: that is less
+    where rows of grad are fewer than those of the table.
     """
-    owners = 1 << machine.threads.bit_length() - 1
     tiles, parallel = tile_checks(nest.checked, machine)
-    loops = Schedule().with_loops(tiles=(*tiles, (loop, LISTED_TILE)), parallel=("owners", *parallel))
-    schedule = loops.put(
-        OwnerComputes(owners, axis),
-        FuseIntoOwners(),
-        CompactIndices(loop.inner_tile),
-        VectorizeLists(min(machine.wide_vector_bytes // 8, LISTED_LANES)),  # positions have 8 bytes
-        Unroll(loop.inner_tile, LISTED_LANES),
-        Prefetch("tile", loop.inner_tile, owners, locality=FAR),
-    )
-    why = f"owner-computes: {owners} owners list the elements of their own parts of {axis}"
-    return Choice(schedule, (why,))
-
-
-def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int, width_bytes: int) -> Choice:
-    others = [label for label, _ in adding if label != name]
-    order = (name.outer_tile, *others, name.inner_tile)
-    tiles, parallel = (*beside.tiles, (name, size)), (name.outer_tile, *beside.parallel)
-    schedule = beside.with_loops(tiles=tiles, order=order, parallel=parallel)
-    return Choice(schedule, (f"rows parallel, in tiles of {size * width_bytes} B",))
+    loops = Schedule().with_loops(tiles=(*tiles, (loop, tile)), parallel=("owners", *parallel))
+    why = f"owner-computes: {owned.owners} owners list the {what} of their own parts of {owned.axis}"
+    return Choice(loops.put(owned, FuseIntoOwners(), CompactIndices(loop.inner_tile), *steps), (why,))
 
 
 def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
     """Pick the parallel loops of the nests that check, clear and scale."""
     tiles, parallel = tile_checks(nest.checked, machine)
-    rows = 1 + max(place for place, loop in enumerate(nest.table) if loop[0].role == "axis")
-    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or loop[0].role == "axis"]  # code is for any axis
+    rows = 1 + nest.table.index(nest.axes[-1])
+    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or loop in nest.axes]  # code is for any axis
     unit = nest.width_bytes * trips(nest.table[rows:])
     for other in ("clear", *(["scale"] if nest.scales else [])):
         loops = [(name.beside(other), size) for name, size in outside]
@@ -326,14 +250,11 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
     name, size = nest.innermost
     if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
         return proposed
-    model, streamed = Model(nest, machine), cached.put(StreamStores())
-    cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
+    options = [(cached, "cached stores of sums"), (cached.put(StreamStores()), "non-temporal stores of sums")]
     is_separate = any(each.separate for each in cached.prefetches())
-    least = LEAST_GAIN_OF_FISSIONED_STORES if is_separate else LEAST_GAIN_OF_STORES
-    if streamed_us * least >= cached_us:
-        return proposed
-    told = f"{time_text(streamed_us)} predicted, {time_text(cached_us)} with cached ones"
-    return Choice(streamed, (*proposed.reasons, f"sums are written with non-temporal stores: {told}"))
+    gain = fixed.LEAST_GAIN_OF_FISSIONED_STORES if is_separate else fixed.LEAST_GAIN_OF_STORES
+    found, why = Model(nest, machine).choose(options, gain)
+    return Choice(found, (*proposed.reasons, *why))
 
 
 def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
@@ -344,16 +265,15 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     of all rows of a bag. Rows of a table that exceeds L2 are prefetched.
     """
     schedule, reasons = _summed_rows(nest, machine)
-    adding = [loop for loop in nest.copied if loop[1] != 1]
     pieces = schedule.tiles
-    if nest.width_bytes * trips(adding) >= machine.min_shared_bytes and machine.threads > 1:
-        bags = [loop for loop in adding if loop[0].role == "indices"]
-        unit = nest.width_bytes * trips([loop for loop in adding if loop[0].role != "indices"])
+    if nest.out_bytes >= machine.min_shared_bytes and machine.threads > 1:
+        bags = [loop for loop in nest.loops if loop[0].role == "indices"]
+        unit = nest.width_bytes * trips([loop for loop in nest.loops if loop[0].role != "indices"])
         tiles, parallel = tile_innermost(bags, unit, machine.min_shared_bytes, machine.tile_bytes)
         check_tiles, check_parallel = tile_checks(nest.checked, machine)
         schedule = schedule.with_loops(tiles=(*check_tiles, *tiles, *pieces), parallel=(*parallel, *check_parallel))
         reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
-    loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
+    loop = next((name for name, _ in reversed(nest.loops) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.row_bytes is not None and loop
     prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
@@ -363,7 +283,7 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
 def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> bool:
     """Return whether the rows of a bag are prefetched by a loop of their own: rows of some lines from memory."""
     return (
-        machine.interleaved_times >= LEAST_INTERLEAVED_TIMES
+        machine.interleaved_times >= fixed.LEAST_INTERLEAVED_TIMES
         and loop.role == "bag"
         and nest.run_bytes > LINE_BYTES
         and machine.exceeds_last_level_cache(nest.table_bytes)
@@ -392,7 +312,7 @@ def _prefetches(
     if not _is_fissioned(nest, machine, loop):
         return (far, near), (f"data exceeds the last cache: {ahead} into L2 and {near.ahead} into L1",)
     far, why = far.replace(separate=loop), f"{ahead}, by a loop in front of each bag"
-    if nest.run_bytes <= MOST_FAR_ALONE_BYTES:
+    if nest.run_bytes <= fixed.MOST_FAR_ALONE_BYTES:
         return (far,), (why,)
     return (far, near), (why, f"and {near.ahead} ahead into L1 between them")
 
@@ -406,10 +326,10 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
     schedule = Schedule([SpecializeInner(nest.run_bytes), VectorizeInner(vector_bytes // width_bytes)])
     why = "their size is part of the code"
-    if row_bytes <= MOST_SUMMED_BYTES:
+    if row_bytes <= fixed.MOST_SUMMED_BYTES:
         return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
     even_bytes = min(machine.wide_vector_bytes, row_bytes & -row_bytes)
-    piece_bytes = next(size for size in range(GROUPED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
+    piece_bytes = next(size for size in range(fixed.GROUPED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
     has_pieces = even_bytes >= least and piece_bytes >= LINE_BYTES
     if has_pieces and any(name.role == "bag" for name, _ in nest.loops):
         inner = nest.innermost[0]

@@ -13,16 +13,16 @@ The other terms are `check`, the comparisons of indices; `instructions`, counted
 memory. Indices are taken for uniformly random and new in each call. Caches evict lines at random.
 """
 
-import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
-from .schedule import Schedule
+from .schedule import Schedule, time_text
 from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
 from .steps import (
     BoundInner,
@@ -47,17 +47,13 @@ from .tiling import CountedCheck, StagedCheck, choose_check, staged_bits, staged
 # No call takes less: a nanosecond.
 MIN_TIME_US = 1e-3
 # The steps that decide which loops there are, and how threads share them.
-LOOP_STEPS: tuple[type[Step], ...] = (TileLoops, InterchangeLoops, ParallelizeLoops, OwnerComputes, GroupIndices)
+LOOP_STEPS = frozenset[type[Step]]({TileLoops, InterchangeLoops, ParallelizeLoops, OwnerComputes, GroupIndices})
 L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
 Parts = tuple[float, float, float, float]
 IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
-
-
-@functools.cache
-def untiled(name: str) -> LoopName:
-    """Return the loop that was tiled; the loop itself where it is no tile."""
-    return LoopName(name).untiled
+# A schedule to choose, and what it has that the others have not.
+Option = tuple[Schedule, str]
 
 
 class Terms(NamedTuple):
@@ -195,14 +191,32 @@ class Model:
         self._run = nest.innermost[1]
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name, _ in reversed(nest.loops) if name not in self._row), None)
-        has_axis = any(name.role == "axis" for name, _ in nest.table)
-        span = nest.span_bytes if has_axis and not is_gradient else nest.table_bytes
+        span = nest.span_bytes if nest.axes and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
         self._memory: dict[Any, Any] = {}
+        self._times: dict[tuple[int, bool], tuple[Schedule, float]] = {}
         self._staged_check_ns = self._check_ns(bits)
         # The steps of loops that were predicted last, the loops, and how threads share them.
-        self._loop_steps: list[Step | None] = []
+        self._loop_steps: list[Step] | None = None
         self._shared: tuple[dict[str, ScheduledLoop], Team]
+
+    def time_us(self, schedule: Schedule, *, ascending: bool = False) -> float:
+        """Return the predicted time of a schedule in microseconds, which is remembered."""
+        key = id(schedule), ascending
+        if key not in self._times:
+            self._times[key] = schedule, self.predict(schedule, ascending=ascending).time_us
+        return self._times[key][1]
+
+    def choose(self, options: Sequence[Option], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
+        """Return the first option whose predicted time is at most `gain` times the least one, and why."""
+        timed = [(round(self.time_us(schedule), 3), schedule, what) for schedule, what in options]
+        most_us = gain * min(map(itemgetter(0), timed))
+        found = next(each for each in timed if each[0] <= most_us)
+        others = [each for each in timed if each[1] is not found[1]]
+        if not others:
+            return found[1], ()
+        other_us, _, other = min(others, key=itemgetter(0))
+        return found[1], (f"{found[2]}: {time_text(found[0])} predicted; {other}: {time_text(other_us)}",)
 
     def predict(self, schedule: Schedule, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule.
@@ -306,9 +320,9 @@ class Model:
 
     def _share(self, schedule: Schedule) -> tuple[dict[str, ScheduledLoop], Team]:
         """Return the loops under a schedule by name, and how threads share them."""
-        steps = [schedule.get(kind) for kind in LOOP_STEPS]
+        steps = [step for step in schedule if type(step) in LOOP_STEPS]
         if steps != self._loop_steps:
-            loops = {str(loop.name): loop for loop in scheduled_loops(self._nest, schedule)}
+            loops: dict[str, ScheduledLoop] = {each.name: each for each in scheduled_loops(self._nest, schedule)}
             self._loop_steps, self._shared = steps, (loops, self._team(loops, schedule.parallel))
         return self._shared
 
@@ -404,7 +418,8 @@ class Model:
         ahead, step_uops, index_uops = 1, 0.0, 0.0
         step = 1 if nest.is_row else max(machine.vector_bytes // nest.width_bytes, 1)
         for each in prefetches:
-            if untiled(each.loop) != self._ahead and not self._sums:  # the next slice of data, some lines in each step
+            if not self._sums and LoopName(each.loop).untiled != self._ahead:
+                # The next slice of data is prefetched, some lines in each step.
                 step_uops += self._places * fixed.PREFETCH_UOPS * each.lines
                 continue
             lines = each.lines or self._row_bytes // LINE_BYTES

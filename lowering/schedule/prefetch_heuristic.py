@@ -52,7 +52,7 @@ def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
     Such a slice fits in L2, and nearly all of its lines are read.
     """
     names = [name for name, _ in nest.loops]
-    axes = [size for name, size in nest.table if name.role == "axis"]
+    axes = [size for _, size in nest.axes]
     counted = [place for place, name in enumerate(names) if name.role == "indices"]
     if not nest.span_bytes or len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
         return None
@@ -93,6 +93,11 @@ def near_and_far_rows(
     return Prefetch("rows", loop, soon, lines, NEAR), Prefetch("rows", loop, later, lines, FAR)
 
 
+def slices_ahead(loop: str, row_bytes: int, machine: MachineModel) -> Prefetch:
+    """Return the prefetch of the slices of grad that a loop over the indices adds."""
+    return Prefetch("slices", loop, max(fixed.SLICES_AHEAD * machine.near_bytes // max(row_bytes, 1), 1), locality=FAR)
+
+
 def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
     """Return the prefetch of elements some steps ahead, each step one vector of so many lanes.
 
@@ -120,8 +125,7 @@ def _next_rows(
     name, rows = nest.loops[-2]
     lines = -(-nest.span_bytes // (LINE_BYTES * max(nest.innermost[1] // lanes, 1)))
     has_own_row = any(dim.loop == name for dim, _ in nest.table)
-    has_one_axis = sum(dim[0].role == "axis" for dim in nest.table) == 1
-    if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
+    if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or len(nest.axes) != 1:
         return ()
     soon = Prefetch("rows", inside[name], 1, lines, NEAR)
     if not machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * (nest.table_bytes + nest.out_bytes)):

@@ -1,11 +1,11 @@
 """Schedules: how a loop nest is tiled, ordered and shared among threads, as the steps of a pipeline. Plain Python."""
 
-import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ...ir.errors import ScheduleError, did_you_mean, shorten, show
 from ...ir.modules.plugins import import_error, package_of, why_unknown
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Step)
 # Numbers that may have more than 64 bits.
 _LONG_NUMBER = re.compile(rf"\d{{{len(str(MAX_INT64))},}}")
+_PLACE = attrgetter("place")
 # Loops with the iterations of a tile of each; and names of loops.
 Tiles = tuple[tuple[str, int], ...]
 Names = tuple[str, ...]
@@ -48,6 +49,10 @@ class Schedule(tuple[Step, ...]):
         return schedule
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return ",".join(map(str, self))
 
     def __repr__(self) -> str:
@@ -84,17 +89,16 @@ class Schedule(tuple[Step, ...]):
             raise ScheduleError(f"{error}, in {text!r}") from None
         return schedule
 
-    @functools.cached_property
-    def _by_kind(self) -> dict[type[Step], Any]:
-        return {type(step): step for step in reversed(self)}
-
     def get(self, kind: type[S]) -> S | None:
         """Return the first step of a kind; None where there is none."""
-        return self._by_kind.get(kind)
+        for step in self:
+            if type(step) is kind:
+                return step
+        return None
 
     def has(self, kind: type[Step]) -> bool:
         """Return whether there is a step of a kind."""
-        return kind in self._by_kind
+        return kind in map(type, self)
 
     def put(self, *steps: Step | None) -> "Schedule":
         """Return the schedule with steps at their places in the pipeline, which replace steps of their kinds.
@@ -102,22 +106,20 @@ class Schedule(tuple[Step, ...]):
         None stands for no step.
         """
         added = [step for step in steps if step is not None]
-        kinds = {*map(type, added)}
+        kinds = [*map(type, added)]
         found = [step for step in self if type(step) not in kinds]
-        found += added
-        found.sort(key=attrgetter("place"))
-        return tuple.__new__(Schedule, found)
+        return tuple.__new__(Schedule, sorted(found + added, key=_PLACE))
 
     def without(self, *kinds: type[Step]) -> "Schedule":
         """Return the schedule without the steps of some kinds."""
-        return tuple.__new__(Schedule, [step for step in self if type(step) not in kinds])
+        return tuple.__new__(Schedule, [step for step in self if type(step) not in kinds]) if kinds else self
 
     def with_loops(
         self, *, tiles: Tiles | None = None, order: Names | None = None, parallel: Names | None = None
     ) -> "Schedule":
         """Return the schedule with other tiles, order or parallel loops; none where they are empty."""
         given = {TileLoops: tiles, InterchangeLoops: order, ParallelizeLoops: parallel}
-        return self.without(*(kind for kind, value in given.items() if value is not None)).put(
+        return self.without(*[kind for kind, value in given.items() if value == ()]).put(
             TileLoops(tuple([loop for loop, _ in tiles]), tuple([size for _, size in tiles])) if tiles else None,
             InterchangeLoops(order) if order else None,
             ParallelizeLoops(parallel) if parallel else None,
@@ -125,7 +127,8 @@ class Schedule(tuple[Step, ...]):
 
     def with_prefetches(self, prefetches: Iterable[Prefetch]) -> "Schedule":
         """Return the schedule with other prefetches."""
-        return self.without(Prefetch).put(*prefetches)
+        found = tuple(prefetches)
+        return self.put(*found) if found else self.without(Prefetch)
 
     # What other parts ask for most
 

@@ -6,7 +6,8 @@ nest, with their trips. Steps change these loops as their passes change the nest
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
@@ -17,7 +18,7 @@ Loop = tuple[LoopName, int]
 Loops = Sequence[Loop]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NestShape:
     """The sizes of a nest.
 
@@ -33,12 +34,6 @@ class NestShape:
         is_packed: whether out, or of a gradient grad, is contiguous.
         has_packed_rows: whether the elements of a row of data lie side by side.
         has_packed_indices: whether indices are contiguous.
-        loops: the loops of `copied` that run more than once, or never.
-        row: the loops among `loops` that copy the slice of one index.
-        innermost: the innermost of `loops`.
-        indices: how many there are, a tuple counting as one.
-        out_bytes, table_bytes, all_index_bytes: that are written, of data, and of the indices.
-        span_bytes: of data that one loop over the indices can reach.
     """
 
     copied: tuple[Loop, ...]
@@ -53,54 +48,85 @@ class NestShape:
     has_packed_rows: bool = True
     has_packed_indices: bool = True
 
-    loops: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
-    row: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
-    innermost: Loop = field(init=False, repr=False, compare=False)
-    indices: int = field(init=False, repr=False, compare=False)
-    out_bytes: int = field(init=False, repr=False, compare=False)
-    table_bytes: int = field(init=False, repr=False, compare=False)
-    all_index_bytes: int = field(init=False, repr=False, compare=False)
-    span_bytes: int = field(init=False, repr=False, compare=False)
-
     def __post_init__(self) -> None:
         for name in ("copied", "checked", "table"):
-            loops = tuple((LoopName(loop), size) for loop, size in getattr(self, name))
-            object.__setattr__(self, name, loops)
-        loops = tuple(loop for loop in self.copied if loop[1] != 1)
-        row = tuple(loop for loop in loops if loop[0] not in self.looked_up and loop[0].role in ("inner", "unit"))
-        object.__setattr__(self, "loops", loops)
-        object.__setattr__(self, "row", row)
-        object.__setattr__(self, "innermost", loops[-1] if loops else (LoopName(), 1))
-        indices = trips([loop for loop in self.copied if loop[0] in self.looked_up])
-        object.__setattr__(self, "indices", indices)
-        object.__setattr__(self, "out_bytes", self.width_bytes * trips(self.copied))
-        object.__setattr__(self, "table_bytes", self.width_bytes * trips(self.table))
-        object.__setattr__(self, "all_index_bytes", self.index_bytes * indices)
-        axis = next((place for place, (name, _) in enumerate(self.table) if name.role == "axis"), len(self.table))
-        object.__setattr__(self, "span_bytes", self.width_bytes * trips(self.table[axis:]))
+            self.__dict__[name] = tuple([(LoopName(loop), size) for loop, size in self.__dict__[name]])
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops of `copied` that run more than once, or never."""
+        return tuple([loop for loop in self.copied if loop[1] != 1])
+
+    @cached_property
+    def row(self) -> tuple[Loop, ...]:
+        """The loops among `loops` that copy the slice of one index."""
+        others = [loop for loop in self.loops if loop[0] not in self.looked_up]
+        return tuple([loop for loop in others if loop[0].role in ("inner", "unit")])
+
+    @cached_property
+    def innermost(self) -> Loop:
+        """The innermost of `loops`."""
+        return self.loops[-1] if self.loops else (LoopName(), 1)
+
+    @cached_property
+    def axes(self) -> tuple[Loop, ...]:
+        """The dimensions of data that indices select from."""
+        return tuple([loop for loop in self.table if loop[0].role == "axis"])
+
+    @cached_property
+    def indices(self) -> int:
+        """How many indices there are, a tuple counting as one."""
+        return trips([loop for loop in self.copied if loop[0] in self.looked_up])
+
+    @cached_property
+    def out_bytes(self) -> int:
+        """Bytes that are written."""
+        return self.width_bytes * trips(self.copied)
+
+    @cached_property
+    def table_bytes(self) -> int:
+        """Bytes of data."""
+        return self.width_bytes * trips(self.table)
 
     @property
+    def all_index_bytes(self) -> int:
+        """Bytes of the indices."""
+        return self.index_bytes * self.indices
+
+    @cached_property
+    def span_bytes(self) -> int:
+        """Bytes of data that one loop over the indices can reach."""
+        axis = self.table.index(self.axes[0]) if self.axes else len(self.table)
+        return self.width_bytes * trips(self.table[axis:])
+
+    @cached_property
     def is_row(self) -> bool:
         """Whether the innermost loop copies the slice of one index."""
         return self.innermost in self.row
 
-    @property
+    @cached_property
     def has_plain_rows(self) -> bool:
         """Whether a slice is the one inner dimension of data, and the innermost loop copies it."""
         names = [name for name, _ in self.table if name.role == "inner"]
         return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
 
     @property
+    def has_rows_of_one_axis(self) -> bool:
+        """Whether one loop over the indices copies rows of one loop, each at a position of the one axis."""
+        is_nest_of_rows = [name for name, _ in self.loops] == ["indices", "inner"]
+        return is_nest_of_rows and len(self.axes) == 1 and all(name.loop == name for name, _ in self.table)
+
+    @cached_property
     def sums_bags(self) -> bool:
         """Whether a loop over bags adds up rows."""
         return any(name.role == "bag" for name, _ in self.copied)
 
-    @property
+    @cached_property
     def tuple_size(self) -> int:
         """Indices for each slice: one for each axis that they select from."""
-        return max(sum(name.role == "axis" for name, _ in self.table), 1)
+        return max(len(self.axes), 1)
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Bytes of the slice of one index."""
         return self.width_bytes * trips(self.row)
@@ -154,7 +180,7 @@ def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop,
     """
     loops = nest.loops
     if schedule.has(GroupIndices):
-        axis = next(loop for loop in nest.table if loop[0].role == "axis")
+        axis = nest.axes[0]
         loops = (axis, (LoopName("bag"), -(-nest.indices // max(axis[1], 1))), *nest.row)
     cut, order, parallel = dict(schedule.tiles), schedule.order, schedule.parallel
     found = {name: trips_of for loop in loops for name, trips_of in _tiled(*loop, cut)}

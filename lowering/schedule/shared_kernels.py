@@ -5,6 +5,7 @@ nest has values of its own for each of them; here they become the values of a cl
 gains 5 %.
 """
 
+import functools
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
@@ -136,6 +137,7 @@ def _tiled(nest: NestShape, schedule: Schedule, tile: int) -> Schedule:
     return shared.with_prefetches(prefetch)
 
 
+@functools.lru_cache(maxsize=1024)
 def without_checks(schedule: Schedule) -> Schedule:
     """Return a schedule without the tiles and the threads of the nest that checks indices."""
     tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest != "check")

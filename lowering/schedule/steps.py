@@ -200,12 +200,13 @@ class Step:
 
 def print_pass(name: str, options: Mapping[str, Any]) -> str:
     """Return the text of a pass with options, each a value or a list of values."""
-    lists = {each: value if isinstance(value, tuple) else (value,) for each, value in options.items()}
-    texts = (f"{each}{'=' * bool(values)}{','.join(map(_word, values))}" for each, values in lists.items())
-    return f"{name}{{{' '.join(texts)}}}" if options else name
+    texts = [each if value == () else f"{each}={_word(value)}" for each, value in options.items()]
+    return f"{name}{{{' '.join(texts)}}}" if texts else name
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_word, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -4,19 +4,11 @@ import math
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
+from . import thresholds as fixed
 from .machine_model import LINE_BYTES, MachineModel, tile_size
 from .schedule import Names, Schedule, Tiles
 from .shape import Loops, NestShape, scheduled_loops, trips
 from .steps import CompactIndices, GroupIndices, HoistIndices, InterchangeLoops, VectorizeLists
-from .thresholds import (
-    MIN_CHECKED,
-    MIN_FUSED_CHECKS,
-    MIN_RUN_CHECKED,
-    MIN_STAGED_BAG_INDICES,
-    MOST_STAGED_RESULT_BYTES,
-    STAGED_BITS,
-    STAGED_INDEX_BYTES,
-)
 
 Tiling = tuple[Tiles, Names]
 
@@ -101,7 +93,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     The indices of the next iteration are prefetched along with the copy where L1 holds those of both.
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
-    is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
+    is_short = len(rows) > len(nest.checked) and rows[-1] < fixed.MIN_FUSED_CHECKS
     if is_short and not nest.sums_bags and (nest.is_row or schedule.row_bytes is None):
         return None
     parallel = _shared(schedule)
@@ -110,7 +102,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     loops = scheduled_loops(nest, schedule)
     is_looked_up = [loop.name.dimension in nest.looked_up for loop in loops]
     has_vectors = schedule.lanes is not None and not nest.is_row
-    least = MIN_RUN_CHECKED if has_vectors and nest.innermost[0].role == "indices" else MIN_CHECKED
+    least = fixed.MIN_RUN_CHECKED if has_vectors and nest.innermost[0].role == "indices" else fixed.MIN_CHECKED
     found, count = None, 0
     for place, loop in enumerate(loops):
         if not is_looked_up[place]:
@@ -147,7 +139,7 @@ def _can_stage_result(nest: NestShape, machine: MachineModel) -> bool:
     The check reads from memory what owners read once more; the copy reads the buffer and writes out.
     """
     is_one_run = sum(size != 1 for _, size in nest.table) == 1
-    is_small = nest.table_bytes <= MOST_STAGED_RESULT_BYTES
+    is_small = nest.table_bytes <= fixed.MOST_STAGED_RESULT_BYTES
     return is_one_run and is_small and machine.exceeds_last_level_cache(2 * nest.all_index_bytes)
 
 
@@ -157,24 +149,25 @@ def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:
     It pays for elements with an index each, where no core has room for the indices: the copy reads an eighth of their
     bytes, or a quarter, and resolves none.
     """
-    fits = nest.all_index_bytes <= machine.l2_bytes
-    return None if fits or nest.is_row or nest.index_bytes != STAGED_INDEX_BYTES else _fewest_bits(nest, STAGED_BITS)
+    if nest.all_index_bytes <= machine.l2_bytes or nest.is_row or nest.index_bytes != fixed.STAGED_INDEX_BYTES:
+        return None
+    return _fewest_bits(nest, fixed.STAGED_BITS)
 
 
 def staged_bits_of_bags(nest: NestShape) -> int | None:
     """Return the bits of a position that the check of bags stages: they resolve it for its row and its prefetch."""
-    return _fewest_bits(nest, STAGED_BITS) if nest.indices >= MIN_STAGED_BAG_INDICES else None
+    return _fewest_bits(nest, fixed.STAGED_BITS) if nest.indices >= fixed.MIN_STAGED_BAG_INDICES else None
 
 
 def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
     """Return the bits of a position that the check of a gradient stages: of short rows, added in their order."""
     is_short = nest.row_bytes <= LINE_BYTES and nest.all_index_bytes > machine.l2_bytes
     has_others = schedule.has(CompactIndices) or schedule.has(GroupIndices) or schedule.has(InterchangeLoops)
-    if not is_short or has_others or nest.index_bytes != STAGED_INDEX_BYTES:
+    if not is_short or has_others or nest.index_bytes != fixed.STAGED_INDEX_BYTES:
         return None
     if any(name != "owners" for name in _shared(schedule)):  # they share rows
         return None
-    return _fewest_bits(nest, (*STAGED_BITS, 32))
+    return _fewest_bits(nest, (*fixed.STAGED_BITS, 32))
 
 
 def _shared(schedule: Schedule) -> list[str]:
@@ -184,9 +177,8 @@ def _shared(schedule: Schedule) -> list[str]:
 
 def _fewest_bits(nest: NestShape, allowed: tuple[int, ...]) -> int | None:
     """Return the fewest bits that hold a position, where one loop checks all indices; fewer than an index has."""
-    axes = [positions for axis, positions in nest.table if axis.role == "axis"]
     is_run = sum(size != 1 for _, size in nest.checked) == 1 and nest.has_packed_indices
-    return fewest_bits(axes[0], nest.index_bytes, allowed) if is_run and len(axes) == 1 else None
+    return fewest_bits(nest.axes[0][1], nest.index_bytes, allowed) if is_run and len(nest.axes) == 1 else None
 
 
 def fewest_bits(positions: int, index_bytes: int, allowed: tuple[int, ...]) -> int | None:
@@ -196,7 +188,7 @@ def fewest_bits(positions: int, index_bytes: int, allowed: tuple[int, ...]) -> i
 
 def checked_rows(nest: NestShape) -> int:
     """Return how many rows of indices of known size a new result checks at a time."""
-    return -(-MIN_CHECKED // nest.innermost[1])
+    return -(-fixed.MIN_CHECKED // nest.innermost[1])
 
 
 def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:

@@ -312,7 +312,7 @@ class NestScript:
             raise ScheduleError(f"{loop!r} belongs to another schedule; take this one's with loop({loop.name!r})")
         if not isinstance(loop, LoopHandle | str):
             raise ScheduleError(f"a loop is named by text or by a handle, got {show(loop)}")
-        name = LoopName(loop)
+        name = LoopName(str(loop))
         if name in self.labels:
             return name
         if isinstance(loop, LoopHandle) or self._consumer(name) is not None:
