@@ -195,41 +195,38 @@ def test_sums_keep_their_bytes_and_find_every_index_outside(operator, check, thr
         assert out.tobytes() == wanted.tobytes()
 
 
-def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkeypatch):
-    plans = []
-    for check in (None, StagedCheck(8)):
-        monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_check", lambda *_, check=check, **__: check)
-        plans.append(plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False))
-    plain, staged = plans
-    assert staged.key == f"{plain.key}, positions of 8 bits staged by the check"
-    assert staged.problem_class == plain.problem_class and staged.check == StagedCheck(8)
-    assert "check-indices{how=staged bits=8},hoist-invariants" in staged.pipeline
-    assert "how=staged" not in plain.pipeline
-    assert staged.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
+def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own():
+    new, given = (
+        plan_of("gather_elements", "100000x64xf32", "100000x64xi64", 1, is_fresh=fresh) for fresh in (True, False)
+    )
+    assert given.key.endswith(", positions of 8 bits staged by the check") and "positions" not in new.key
+    assert given.problem_class == new.problem_class and given.check == StagedCheck(8)
+    assert "check-indices{how=staged bits=8},hoist-invariants" in given.pipeline
+    assert "how=staged" not in new.pipeline
+    assert given.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 
 
 @pytest.mark.draw(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
-def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(
-    dtype, threads, monkeypatch
-):
-    monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_check", lambda *_, **__: StagedCheck(8))
+def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(dtype, threads):
     data = np.arange(3001 * 61).reshape(3001, 61).astype(dtype)
     indices = np.random.default_rng(2).integers(-61, 61, (3001, 61))
-    RUNTIME.forget()
+    chosen = gn.compile("gather_elements", data, indices, 1).with_out.pipeline
+    plain = re.sub(r"check-indices\{[^}]*\},", "", chosen)
+    text = plain.replace("hoist-inv", "check-indices{how=staged bits=8},hoist-inv")
     with gn.knobs.scope(num_threads=threads):
-        out = np.zeros(indices.shape, dtype)
-        assert gn.gather_elements(data, indices, 1, out=out) is out
+        kernel, out = gn.compile("gather_elements", data, indices, 1, pipeline=text), np.zeros(indices.shape, dtype)
+        assert kernel.with_out.pipeline.count("how=staged bits=8") == 1
+        assert kernel(data, indices, out=out) is out
         assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
         for place in ((0, 0), (1234, 5), (3000, 60)):
             for bad in (61, -62, 256, -257, 2**40, -(2**63)):
                 wrong = indices.copy()
                 wrong[place] = bad
                 with pytest.raises(gn.BoundsError, match=str(bad)):
-                    gn.gather_elements(data, wrong, 1, out=out)
+                    kernel(data, wrong, out=out)
         assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
-    RUNTIME.forget()
 
 
 @pytest.mark.parametrize(
