@@ -9,15 +9,13 @@ import shutil
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
 from gathernest.kernels.runtime.disk_cache import cache_root, load_kernel
 
-DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
-WANTED = [3.0, 1.0, 4.0, 9.0]
+from .conftest import DATA, INDICES, WANTED
 
 
 def test_a_kernel_is_built_once_and_then_comes_from_disk(counted):

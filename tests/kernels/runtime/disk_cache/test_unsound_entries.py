@@ -13,7 +13,7 @@ import pytest
 from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
 from gathernest.kernels.runtime.disk_cache import cache_root, load_kernel
 
-WANTED = [3.0, 1.0, 4.0, 9.0]
+from .conftest import WANTED
 
 
 def truncate(path: Path) -> None:
