@@ -12,7 +12,15 @@ import numpy as np
 
 from .canonical import Role
 from .errors import InvalidGatherError
-from .semantics import DYNAMIC, Shape, check_batch_sizes, check_gather_reduce, normalize_axis, normalize_batch_dims
+from .semantics import (
+    DYNAMIC,
+    Shape,
+    check_batch_sizes,
+    check_gather_reduce,
+    normalize_axis,
+    normalize_batch_dims,
+    show_shape,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +167,8 @@ class GatherElements(OperatorSpec):
         for dim, (data_size, indices_size) in enumerate(zip(data_shape, indices_shape, strict=True)):
             if dim != axis and DYNAMIC not in (data_size, indices_size) and indices_size > data_size:
                 raise InvalidGatherError(
-                    f"indices must not be larger than data off axis {axis}, got data {_sizes(data_shape)} and indices "
-                    f"{_sizes(indices_shape)}: dimension {dim} is"
+                    f"indices must not be larger than data off axis {axis}, got data {show_shape(data_shape)} "
+                    f"and indices {show_shape(indices_shape)}: dimension {dim} is"
                 )
         return type(self)(axis)
 
@@ -183,12 +191,6 @@ class GatherElements(OperatorSpec):
 
     def axes(self, indices_shape: Shape) -> range:
         return range(self.axis, self.axis + 1)
-
-
-def _sizes(shape: Shape) -> str:
-    """Return a shape as text, with ? for a size that only a run knows."""
-    sizes = ", ".join("?" if size == DYNAMIC else str(size) for size in shape)
-    return f"({sizes}{',' * (len(shape) == 1)})"
 
 
 @dataclass(frozen=True, slots=True)

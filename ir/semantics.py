@@ -180,7 +180,8 @@ def check_batch_sizes(data_shape: Shape, indices_shape: Shape, batch_dims: int) 
         if DYNAMIC not in (data_size, indices_size) and data_size != indices_size:
             raise InvalidGatherError(
                 f"the first {batch_dims} sizes of data and indices must be equal for batch_dims {batch_dims}, "
-                f"got data {data_shape} and indices {indices_shape}: they differ in dimension {dim}"
+                f"got data {show_shape(data_shape)} and indices {show_shape(indices_shape)}: "
+                f"they differ in dimension {dim}"
             )
 
 
@@ -210,3 +211,9 @@ def shapes_agree(left: Sequence[int], right: Sequence[int]) -> bool:
     if left == right:
         return True
     return len(left) == len(right) and all(a == b or DYNAMIC in (a, b) for a, b in zip(left, right, strict=True))
+
+
+def show_shape(shape: Shape) -> str:
+    """Return a shape as text, with ? for a size that only a run knows."""
+    sizes = ", ".join("?" if size == DYNAMIC else str(size) for size in shape)
+    return f"({sizes}{',' * (len(shape) == 1)})"

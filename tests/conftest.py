@@ -173,20 +173,25 @@ def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def forget() -> Iterator[Callable[[], None]]:
     """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
     from gathernest.kernels.host.runtime import RUNTIME
     from gathernest.kernels.runtime import call_cache
     from gathernest.kernels.runtime.compile_service import KERNELS
 
+    kept = [(known, dict(known)) for known in (RUNTIME.loaded, RUNTIME.prepared)]
+
     def forget_now() -> None:
-        monkeypatch.setattr(RUNTIME, "loaded", {})
-        monkeypatch.setattr(RUNTIME, "prepared", {})
+        for known, _ in kept:
+            known.clear()
         call_cache.CALLS.forget()
         KERNELS.forget()
 
     forget_now()
-    return forget_now
+    yield forget_now
+    for known, before in kept:
+        known.clear()
+        known.update(before)
 
 
 @pytest.fixture(scope="session")

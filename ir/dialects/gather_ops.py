@@ -73,7 +73,7 @@ from ..operator_spec import (
     OperatorSpec,
     attribute_names,
 )
-from ..semantics import Bounds, Shape, shapes_agree
+from ..semantics import Bounds, Shape, shapes_agree, show_shape
 from .attributes import I64, BoundsAttr
 
 AnyShaped = TensorType | MemRefType
@@ -201,9 +201,10 @@ class OperatorOp(IRDLOperation, ABC):
                 f"{self.name}: expected element type {expected.element_type} as {self.SOURCE} has, "
                 f"got {target.element_type}"
             )
-        if not shapes_agree(expected.get_shape(), slices.get_shape()):
+        wanted, got = expected.get_shape(), slices.get_shape()
+        if not shapes_agree(wanted, got):
             raise VerifyException(
-                f"{self.name}: expected {self.SLICES} of shape {expected.get_shape()}, got {slices.get_shape()}"
+                f"{self.name}: expected {self.SLICES} of shape {show_shape(wanted)}, got {show_shape(got)}"
             )
 
     def _verify_form(self) -> None:

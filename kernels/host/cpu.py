@@ -51,7 +51,7 @@ def package_version(name: str) -> str:
 
 
 @functools.cache
-def code_fingerprint() -> str:
+def code_fingerprint(package: Path = PACKAGE) -> str:
     """Return a digest of everything but the kernel's own key that decides its machine code.
 
     That is: the sources that make it, the versions of Python and the packages that do, and the CPU.
@@ -61,7 +61,7 @@ def code_fingerprint() -> str:
     """
     digest = hashlib.sha256()
     for pattern in MAKES_CODE:
-        for source in sorted(PACKAGE.glob(pattern)):
+        for source in sorted(package.glob(pattern)):
             digest.update(f"{source.name} ".encode() + source.read_bytes())
     facts = [
         *_installed_versions(("gathernest", "numpy", "numba", "llvmlite", "xdsl")),
@@ -120,9 +120,9 @@ def cpu_model() -> str:
     return cpu_facts().get("model name") or platform.processor() or platform.machine()
 
 
-def usable_cores() -> int:
+def usable_cores(*groups: Path) -> int:
     """Return how many cores this thread may use now: its affinity, and the quota of its control groups rounded up."""
-    quota = cpu_quota()
+    quota = cpu_quota(*groups)
     cores = affine_cores()
     return cores if quota is None else min(cores, max(1, math.ceil(quota)))
 

@@ -13,6 +13,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser
 
+from gathernest.ir.modules.context import parse_module, print_generic
 from gathernest.lowering.registry import PASSES
 from gathernest.tools.opt import main
 
@@ -37,6 +38,11 @@ def test_output_is_what_the_file_says(path: Path, capsys: pytest.CaptureFixture[
     options = Options(str(path))
     matched = Matcher(options, FInput("<output>", output.out), Parser.from_opts(options)).run()
     assert matched == 0, f"{capsys.readouterr().err}\n{output.out}"
+
+
+def test_operations_read_back_from_their_generic_text() -> None:
+    module = parse_module((HERE / "ops" / "round_trip.mlir").read_text())
+    assert str(parse_module(print_generic(module))) == str(module)
 
 
 @pytest.mark.parametrize("name", PASSES)

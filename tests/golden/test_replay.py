@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.compile import build_program
@@ -23,9 +24,7 @@ GOLDEN = Path(__file__).parent / "replay.jsonl"
 PARTS = 24
 
 
-def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
-    machine = replace(BUILT_IN["zen4"], threads=entry["threads"])  # a setting cannot have more threads than this machine
-    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
+def plan_of(entry: dict[str, Any]) -> Plan:
     problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
     problem = problem.into(problem.result) if entry.get("given") else problem
     return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))
@@ -38,20 +37,24 @@ def digest(source: str) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def replayed(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    plan = plan_of(entry, monkeypatch)
-    source = digest(build_program(plan).source) if entry["source"] is not None else None
+def replayed(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an entry with the schedule and the source of now, on a machine with the threads of the entry."""
+    machine = folder / f"threads{entry['threads']}.json"
+    machine.write_text(json.dumps({"base": "zen4", "threads": entry["threads"]}))
+    with knobs.scope(machine=machine):
+        plan = plan_of(entry)
+        source = digest(build_program(plan).source) if entry["source"] is not None else None
     return {**entry, "schedule": str(plan.schedule), "source": source}
 
 
 @pytest.mark.draw(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_replay_schedules_and_sources_unchanged(
-    part: int, update_golden: bool, monkeypatch: pytest.MonkeyPatch
+    part: int, update_golden: bool, tmp_path: Path
 ) -> None:
     entries = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     mine = range(part, len(entries), PARTS)
-    got = {place: replayed(entries[place], monkeypatch) for place in mine}
+    got = {place: replayed(entries[place], tmp_path) for place in mine}
     if update_golden:
         entries = [got.get(place, entry) for place, entry in enumerate(entries)]
         GOLDEN.write_text("".join(json.dumps(entry) + "\n" for entry in entries))

@@ -66,6 +66,29 @@ def serial():
         yield
 
 
+_ACTIONS: dict[str, Callable[..., None]] = {}
+
+
+def _call_action(event: str, arguments: tuple) -> None:
+    if event in _ACTIONS:
+        _ACTIONS[event](*arguments)
+
+
+@pytest.fixture(scope="session")
+def _audited() -> None:
+    sys.addaudithook(_call_action)  # which lasts to the end of the process
+
+
+@pytest.fixture
+def at_event(_audited) -> Iterator[Callable[[str, Callable[..., None]], None]]:
+    """Return a function that has Python call an action before a call of the system, such as `os.rename`.
+
+    What the action raises, the call raises. The names are those of Python's table of audit events.
+    """
+    yield _ACTIONS.__setitem__
+    _ACTIONS.clear()
+
+
 class Python:
     """Runs pieces of code in processes of their own."""
 

@@ -228,92 +228,10 @@ def test_gradient_of_the_padding_row_is_zero():
     assert gradient.any()
 
 
-def test_a_failed_call_leaves_out_untouched():
-    out = np.full((2, 24), 7, np.float32)
-    message = r"index 50 at position \(1, 1\) of indices is out of range \[-50, 49\] for axis 0 of size 50"
-    for given in ({}, {"padding_index": 3}, {"reduce": "mean"}):
-        with pytest.raises(gn.BoundsError, match=message):
-            gn.gather_reduce(DATA, [[1, 2], [3, 50]], out=out, **given)
-        assert (out == 7).all()
-    with pytest.raises(gn.BoundsError, match=message):
-        gn.gather_reduce_grad(out, [[1, 2], [3, 50]], DATA.shape)
-
-
-REJECTED = {
-    "offsets and lengths both say where bags end": {"offsets": OFFSETS, "lengths": LENGTHS},
-    "offsets must begin with 0, the start of the first bag, got 2": {"offsets": [2, 3]},
-    "offsets must not fall, nor be above the number of indices, 40": {"offsets": [0, 41]},
-    "offsets must have one dimension, one entry a bag, got shape": {"offsets": [[0, 1]]},
-    "offsets has no bag for 40 indices": {"offsets": np.zeros(0, int)},
-    "lengths must sum to the number of indices, 40, got 41": {"lengths": [41]},
-    "lengths must sum to the number of indices, 40, got 18446744073709551656": {"lengths": [2**62] * 4 + [40]},
-    "lengths must not be negative, got -1": {"lengths": [41, -1]},
-    "reduce 'summ' is not a reduction; use one of sum, mean, max; did you mean 'sum'": {"reduce": "summ"},
-    "padding_index 50 is out of range \\[-50, 49\\] for data of 50 rows": {"padding_index": 50},
-    "padding_index must be an int, got 1.5": {"padding_index": 1.5},
-    "out must have shape": {"out": np.zeros((3, 24), np.float32)},
-    "bounds 'no' is not a bounds mode": {"bounds": "no"},
-}
-
-
-@pytest.mark.parametrize("message", REJECTED)
-def test_wrong_arguments_are_rejected(message):
-    given = {"lengths": [40], **REJECTED[message]}
-    if "offsets" in given and "both" not in message:
-        del given["lengths"]
-    with pytest.raises(gn.InvalidGatherError, match=message):
-        gn.gather_reduce(DATA, FLAT, **given)
-
-
-def test_wrong_arrays_are_rejected():
-    with pytest.raises(gn.InvalidGatherError, match="offsets are for indices of one dimension, got indices of shape"):
-        gn.gather_reduce(DATA, ROWS, [0])
-    with pytest.raises(gn.IndexTypeError, match="offsets must be integers, got dtype float64"):
-        gn.gather_reduce(DATA, FLAT, [0.0])
-    with pytest.raises(gn.InvalidGatherError, match="whose last dimension is a bag, got ranks 2 and 0"):
-        gn.gather_reduce(DATA, 3)
-    with pytest.raises(gn.InvalidGatherError, match="grad must have shape \\(7, 24\\), as gather_reduce gives"):
-        gn.gather_reduce_grad(DATA, ROWS, DATA.shape)
-    with pytest.raises(gn.InvalidGatherError, match="the mean is of floats and complex numbers, got int64"):
-        gn.gather_reduce(ROWS, ROWS, reduce="mean")
-    for dtype in ("u1", "c8"):
-        with pytest.raises(gn.InvalidGatherError, match="the maximum is of floats and signed integers, got"):
-            gn.gather_reduce(DATA.astype(dtype), ROWS, reduce="max")
-    with pytest.raises(gn.InvalidGatherError, match="pass data=, what gather_reduce read"):
-        gn.gather_reduce_grad(DATA[:7], ROWS, DATA.shape, reduce="max")
-    with pytest.raises(gn.InvalidGatherError, match=r"data must be an array of shape \(50, 24\) and dtype float32"):
-        gn.gather_reduce_grad(DATA[:7], ROWS, DATA.shape, reduce="max", data=DATA[:9])
-    bytes_ = DATA.astype("i1")
-    for data, given, message in (
-        (DATA, {"weights": [1.0]}, r"weights must be floats, .* of shape \(40,\), got float64 of shape \(1,\)"),
-        (DATA, {"weights": FLAT}, "weights must be floats, one an index"),
-        (DATA, {"weights": WEIGHTS, "reduce": "mean"}, "weights are for reduce='sum', as in torch, got 'mean'"),
-        (bytes_, {"weights": WEIGHTS}, "weights are of rows of floats, or of int8 and uint8 with a scale, got int8"),
-        (DATA, {"scale": DATA[:, 0]}, "scale is for sums and means of rows of int8 or uint8, got float32"),
-        (bytes_, {"scale": DATA[:9, 0]}, r"scale must be floats, one a row of data, of shape \(50,\), got float32"),
-        (bytes_, {"bias": DATA[:, 0]}, "bias is that of quantised rows, which have a scale, too; give scale="),
-    ):
-        with pytest.raises(gn.InvalidGatherError, match=message):
-            gn.gather_reduce(data, FLAT, OFFSETS, **given)
-    for dtype in ("O", "M8[s]", "?", ">M8[s]", ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
-        with pytest.raises(gn.InvalidGatherError, match=r"data must be float16 to .* convert it, for instance"):
-            gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])
-
-
-def test_kernel_of_a_reduction_has_no_axis_and_no_narrow_floats():
-    kernel = gn.compile("gather_reduce", DATA, ROWS)
-    assert kernel(DATA, ROWS).tobytes() == gn.gather_reduce(DATA, ROWS).tobytes()
-    assert (
-        gn.compile("gather_mean", DATA, ROWS)(DATA, ROWS).tobytes()
-        == (gn.gather_reduce(DATA, ROWS) / np.float32(3)).tobytes()
-    )
-    with pytest.raises(gn.InvalidGatherError, match="gather_mean of int32 has no kernel of its own, only of float32"):
-        gn.compile("gather_mean", DATA.astype("i4"), ROWS)
-    assert gn.compile("gather_max", DATA, ROWS)(DATA, ROWS).tobytes() == DATA[ROWS].max(axis=1).tobytes()
-    with pytest.raises(gn.InvalidGatherError, match="gather_reduce has no axis, got 1; leave it out"):
-        gn.compile("gather_reduce", DATA, ROWS, axis=1)
-    with pytest.raises(gn.InvalidGatherError, match="gather_reduce of float16 has no kernel of its own, only of"):
-        gn.compile("gather_reduce", DATA.astype("f2"), ROWS)
+def test_kernels_of_reductions_give_what_the_function_gives():
+    for name, reduce in (("gather_reduce", "sum"), ("gather_mean", "mean"), ("gather_max", "max")):
+        wanted = gn.gather_reduce(DATA, ROWS, reduce=reduce)
+        assert gn.compile(name, DATA, ROWS)(DATA, ROWS).tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("stage", ["operator", "lower-to-nest", None, "promote-sums"])
@@ -351,15 +269,6 @@ def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that
     assert (streams["indices"], streams["output"]) == (8 * 60, 20 * 4 * 96)
     assert data.nbytes <= streams["data"] <= data.nbytes + 128  # every row, each once, in whole lines
     assert "The scheduled nest" in kernel.report(timing=False)
-
-
-@pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])
-def test_slices_of_bags_are_not_prefetched_from_the_loop_around_them(operator):
-    schedule = (
-        "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch{what=slices loop=indices ahead=1 locality=1}"
-    )
-    with pytest.raises(gn.ScheduleError, match="where the slices lie that indices adds depends on a loop inside of it"):
-        gn.compile(operator, "20x16xf32", "6x3xi64", schedule=schedule)
 
 
 def test_a_scale_and_a_bias_of_bfloat16_are_read():

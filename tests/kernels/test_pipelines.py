@@ -1,7 +1,5 @@
 """Kernels by a whole pipeline: what they give, what their key holds, and which pipelines are rejected."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -58,31 +56,6 @@ def test_code_for_constant_sizes_is_not_run_on_others():
     assert plans[0].key != plans[1].key
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "message"),
-    [
-        ("canonical", "the pipeline does not reach loops, and leaves gather.gather: lower-to-nest is missing"),
-        ("nest", "does not reach loops, and leaves gather.loop, gather.yield: lower-nest-to-loops is missing"),
-        ("", "does not reach loops, and leaves gather.gather: erase-element-type is missing"),
-        (
-            "erase-element-type,bufferize-gather,lower-to-nest,fold-bounds,lower-nest-to-loops",
-            r"leaves arguments memref<40x3x4xi32>, .*: collapse-dims is missing",
-        ),
-        ("defalt", r"there is no pass 'defalt'; did you mean 'default'\?"),
-        (("nest",), r"a pipeline must be text, such as 'normalize-gather,.*', got \('nest',\)"),
-    ],
-)
-def test_a_pipeline_that_gives_no_kernel_is_rejected(pipeline, message):
-    data = DATA.reshape(40, 3, 4) if "arguments" in message else DATA
-    with pytest.raises(gn.ScheduleError, match=message):
-        gn.compile("gather", data, INDICES, pipeline=pipeline)
-
-
-def test_a_schedule_beside_a_pipeline_is_rejected():
-    with pytest.raises(gn.ScheduleError, match="give schedule or pipeline, not both"):
-        gn.compile("gather", DATA, INDICES, schedule="", pipeline="default")
-
-
 @pytest.mark.thorough
 def test_an_explanation_names_the_pipeline_and_predicts_nothing():
     found = gn.compile("gather", DATA, INDICES, pipeline="static").explain(rounds=1)
@@ -93,21 +66,6 @@ NOT_ERASED = (
     "normalize-gather,bufferize-gather,collapse-dims,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,"
     "lower-nest-to-loops,fold-constants,canonicalize,cse"
 )
-
-
-@pytest.mark.parametrize(
-    ("operator", "data", "indices", "message"),
-    [
-        ("gather", "ui8", "i64", "argument #0 has ui8; run erase-element-type right after normalize-gather"),
-        ("gather", "i1", "i64", "argument #0 has i1; run erase-element-type"),
-        ("gather", "complex<f32>", "i64", "argument #0 has complex<f32>; run erase-element-type"),
-        ("gather", "f32", "ui32", "argument #1 has ui32; run erase-element-type"),
-        ("gather_grad", "ui8", "i64", "lower-to-nest: elements are ui8; run erase-element-type first"),
-    ],
-)
-def test_element_types_that_are_not_erased_and_have_no_loads_are_rejected(operator, data, indices, message):
-    with pytest.raises(gn.ScheduleError, match=re.escape(message)):
-        gn.compile(operator, f"6x4x{data}", f"4x{indices}", pipeline=NOT_ERASED)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i8", "f2", "f4", "f8"])

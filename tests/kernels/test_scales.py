@@ -53,24 +53,6 @@ def test_scale_is_finite_in_the_dtype_of_the_sums(name, scale, is_rejected):
     assert found[1] == grad[1], "0 times a scale is no NaN"
 
 
-@pytest.mark.parametrize("scale", [1e39, np.inf, np.nan])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda scale: gn.gather_grad(np.ones(3, "f4"), INDICES, (2,), scale=scale),
-        lambda scale: gn.gather_nd_grad(np.ones(3, "f4"), INDICES[:, None], (2,), scale=scale),
-        lambda scale: gn.gather_elements_grad(np.ones(3, "f4"), INDICES, (2,), scale=scale),
-        lambda scale: gn.compile("gather_grad", "2xf32", "3xi64", scale=scale),
-        lambda scale: gn.tune("gather_grad", "2xf32", "3xi64", scale=scale),
-        lambda scale: gn.ops["labview.GatherND"](np.ones(2, "f4"), [[0]], lda_coeff=scale).backward(np.ones(1, "f4")),
-    ],
-    ids=["gather", "gather_nd", "gather_elements", "compile", "tune", "labview"],
-)
-def test_scale_is_rejected_everywhere(call, scale):
-    with pytest.raises(gn.InvalidGatherError, match=r"(scale|lda_coeff) must be"):
-        call(scale)
-
-
 def test_scale_is_rejected_for_chunks():
     array = pytest.importorskip("dask.array")
     with pytest.raises(gn.InvalidGatherError, match="scale must be at most"):
@@ -79,27 +61,6 @@ def test_scale_is_rejected_for_chunks():
 
 BAGS = np.zeros((2, 3), np.int64)
 ROWS = np.zeros((4, 5), np.float32)
-
-
-@pytest.mark.parametrize(
-    ("data", "factors"),
-    [
-        (ROWS, {"weights": np.full((2, 3), 1e39)}),
-        (ROWS.astype("f2"), {"weights": np.full((2, 3), 1e39)}),
-        (ROWS.astype("i1"), {"scale": np.full(4, 1e39)}),
-        (ROWS.astype("u1"), {"scale": np.ones(4), "bias": np.full(4, -1e39)}),
-        (ROWS.astype("i1"), {"scale": np.full(4, 1e30), "weights": np.full((2, 3), 1e30)}),
-    ],
-    ids=["weights", "weights of narrow rows", "scale", "bias", "scale times weights"],
-)
-def test_factors_of_bags_must_be_finite_in_the_dtype_of_the_sums(data, factors):
-    with pytest.raises(gn.InvalidGatherError, match="must be finite in the dtype of the sums"):
-        gn.gather_reduce(data, BAGS, **factors)
-
-
-def test_weights_of_a_gradient_must_be_finite_in_the_dtype_of_the_sums():
-    with pytest.raises(gn.InvalidGatherError, match=r"weights.* must be finite"):
-        gn.gather_reduce_grad(np.zeros((2, 5), np.float32), BAGS, (4, 5), weights=np.full((2, 3), 1e39))
 
 
 @pytest.mark.parametrize("weight", [np.inf, np.nan, 1e-50])

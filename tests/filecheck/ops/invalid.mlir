@@ -229,3 +229,249 @@ func.func @f(%data: tensor<9x4xf16>, %indices: tensor<2x5x4xi32>) -> tensor<2x4x
   %r = gather.gather_weighted %data, %indices bounds zero : tensor<9x4xf16>, tensor<2x5x4xi32> -> tensor<2x4xf32>
   func.return %r : tensor<2x4xf32>
 }
+
+// -----
+
+func.func @f() {
+  // expected-error@+1 {{an integer type has at most 16777215 bits, got i2147483647}}
+  %a = arith.constant 1 : i2147483647
+  func.return
+}
+
+// -----
+
+func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{Expected ':'}}
+  %r = gather.gather %t, %i axis 0 batch_dims 0 bounds error version one
+  func.return
+}
+
+// -----
+
+func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{Expected float literal}}
+  %r = gather.gather_grad %t, %i axis 0 batch_dims 0 bounds error scale 2
+  func.return
+}
+
+// -----
+
+func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{Expected integer literal}}
+  %r = gather.gather %t, %i axis true batch_dims 0 bounds error
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{expected a bounds mode (error, zero, clip, wrap, unchecked), as in `bounds zero` or #gather<bounds zero>}}
+func.func private @g() attributes {b = #gather.bounds<zero>}
+
+// -----
+
+// expected-error@+1 {{expected a bounds mode (error, zero, clip, wrap, unchecked), got 'zeros'; did you mean 'zero'?}}
+func.func private @g() attributes {b = #gather<bounds zeros>}
+
+// -----
+
+// expected-error@+1 {{Expected integer literal}}
+func.func private @g() attributes {v = #gather.view<batch[-1]>}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected gather.yield with a value, got none}}
+  %s = gather.loop a(%a) = %n to %n step %n sum {
+  gather.yield
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected a name without commas, got 'a,b'}}
+  gather.loop "a,b"(%a) = %n to %n step %n {
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected a name without commas, got ''}}
+  gather.loop ""(%a) = %n to %n step %n {
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected one block argument of type index}}
+  "gather.loop"(%n, %n, %n) <{loop_name = "a"}> ({
+  ^bb0(%a: i64):
+  "gather.yield"() : () -> ()
+  }) : (index, index, index) -> ()
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index, %m: i1) {
+  // expected-error@+1 {{expected an index of 8 to 64 bits, got i1}}
+  %p, %v = gather.resolve %m within %n bounds zero : i1
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index, %m: i1, %d: memref<5x4xi32>) {
+  // expected-error@+1 {{expected an element of type i32, got i64}}
+  %e = "gather.masked_load"(%d, %n, %n, %m) : (memref<5x4xi32>, index, index, i1) -> i64
+  func.return
+}
+
+// -----
+
+func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  // expected-error@+2 {{expected a tensor type for the result}}
+  %r = gather.gather %t, %i axis 0 batch_dims 0 bounds error : tensor<5x4xf32>, tensor<3xi64> -> i64
+  func.return
+}
+
+// -----
+
+func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{expected either a result or `into`, not both or neither}}
+  gather.gather %t, %i axis 0 batch_dims 0 bounds zero : tensor<5x4xf32>, tensor<3xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: memref<5x4xi32>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{expected data and indices both tensors or both memrefs}}
+  %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero : memref<5x4xi32>, tensor<3xi64> -> tensor<3x4xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  // expected-error@+1 {{expected a result of shape (3, 4), got (3,)}}
+  %r = gather.gather_elements %t, %i axis 0 bounds zero : tensor<5x4xf32>, tensor<3xi64> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{expected 5 bytes for '|S5', got 4}}
+func.func private @f(!gather.bytes<4, "|S5">)
+
+// -----
+
+// expected-error@+1 {{'nonsense' is not an element type}}
+func.func private @f(!gather.bytes<4, "nonsense">)
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected operand #0 (%a) to be defined before its use}}
+  %b = arith.addi %a, %n : index
+  %a = arith.addi %n, %n : index
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected operand #1 (%b) to be defined before its use}}
+  %b = arith.addi %n, %b : index
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected operand #1 (%k) to be defined before its use}}
+  %c = arith.addi %n, %k : index
+  gather.loop a(%a) = %n to %n step %n {
+  %k = arith.addi %a, %n : index
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected operand #0 (%k) to be defined before its use}}
+  gather.loop a(%a) = %k to %n step %n {
+  }
+  %k = arith.addi %n, %n : index
+  func.return
+}
+
+// -----
+
+func.func @f(%d: memref<5x4xi64>, %i: memref<5x3xi64>, %o: memref<5x1xi64>) {
+  // expected-error@+1 {{expected a result of shape (5, 3), got (5, 1)}}
+  gather.gather %d, %i into %o axis 1 batch_dims 1 bounds zero : memref<5x4xi64>, memref<5x3xi64>, memref<5x1xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: memref<5x4xi64>, %i: memref<?x3xi64>, %o: memref<5x?x1xi64>) {
+  // expected-error@+1 {{expected a result of shape (5, ?, 3), got (5, ?, 1)}}
+  gather.gather %d, %i into %o axis -1 batch_dims 0 bounds zero : memref<5x4xi64>, memref<?x3xi64>, memref<5x?x1xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: memref<2x3x4xi64>, %i: memref<2x1xi64>, %o: memref<2x1xi64>) {
+  // expected-error@+1 {{expected a result of shape (2, 4), got (2, 1)}}
+  gather.gather_nd %d, %i into %o batch_dims 1 bounds zero : memref<2x3x4xi64>, memref<2x1xi64>, memref<2x1xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: memref<?x4xi64>, %i: memref<9x3xi64>, %o: memref<9x1xi64>) {
+  // expected-error@+1 {{expected a result of shape (9, 3), got (9, 1)}}
+  gather.gather_elements %d, %i into %o axis 0 bounds zero : memref<?x4xi64>, memref<9x3xi64>, memref<9x1xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: memref<5x4xi64>, %i: memref<9xi64>, %o: memref<9x1xi64>) {
+  // expected-error@+1 {{expected a result of shape (9, 4), got (9, 1)}}
+  gather.gather_elements %d, %i into %o axis 0 bounds zero : memref<5x4xi64>, memref<9xi64>, memref<9x1xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: tensor<2x5x?xf32>, %i: tensor<4x?xi64>) {
+  // expected-error@+1 {{got data (2, 5, ?) and indices (4, ?): they differ in dimension 0}}
+  %r = gather.gather %d, %i axis 1 batch_dims 1 bounds zero : tensor<2x5x?xf32>, tensor<4x?xi64> -> tensor<2x?x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: tensor<2x3xf32>, %i: tensor<2x?xi64>) {
+  // expected-error@+1 {{the last size of indices is the length of the tuples and must be in [1, 2] for data of rank 2 and batch_dims 0, got an unknown length}}
+  %r = gather.gather_nd %d, %i batch_dims 0 bounds zero : tensor<2x3xf32>, tensor<2x?xi64> -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%d: tensor<2x3xf32>, %i: tensor<?x4xi64>) {
+  // expected-error@+1 {{indices must not be larger than data off axis 0, got data (2, 3) and indices (?, 4): dimension 1 is}}
+  %r = gather.gather_elements %d, %i axis 0 bounds zero : tensor<2x3xf32>, tensor<?x4xi64> -> tensor<?x4xf32>
+  func.return
+}

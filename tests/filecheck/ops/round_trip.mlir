@@ -120,3 +120,83 @@ func.func @weighted(%data: tensor<9x4xi8>, %indices: tensor<2x3x2xi32>, %bytes: 
   %n = arith.uitofp %bytes : vector<4xi8> to vector<4xf32>
   func.return %r : tensor<2x4xf32>
 }
+
+// CHECK: %r = gather.gather %t, %i axis 0 batch_dims 0 bounds error : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+func.func @as_written_0(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  %r = gather.gather %t, %i axis 0 batch_dims 0 bounds error : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return
+}
+
+// CHECK: %r = gather.gather %t, %i axis -2 batch_dims -1 bounds clip version "a \22b\22" {note} : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+func.func @as_written_1(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
+  %r = gather.gather %t, %i axis -2 batch_dims -1 bounds clip version "a \22b\22" {note} : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return
+}
+
+// CHECK: gather.gather %d, %i8 into %d axis 0 batch_dims 0 bounds zero unsigned {note} : memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>
+func.func @as_written_2(%d: memref<5x4xi32>, %i8: memref<5xi8>) {
+  gather.gather %d, %i8 into %d axis 0 batch_dims 0 bounds zero unsigned {note} : memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>
+  func.return
+}
+
+// CHECK: %r = gather.gather_grad %t, %i5 axis 0 batch_dims 0 bounds zero scale -5.000000e-01 version "v" : tensor<5x4xf32>, tensor<5xi64> -> tensor<9x4xf32>
+func.func @as_written_3(%t: tensor<5x4xf32>, %i5: tensor<5xi64>) {
+  %r = gather.gather_grad %t, %i5 axis 0 batch_dims 0 bounds zero scale -5.000000e-01 version "v" : tensor<5x4xf32>, tensor<5xi64> -> tensor<9x4xf32>
+  func.return
+}
+
+// CHECK: %r = gather.gather_weighted %t, %w bounds zero unsigned_data unsigned : tensor<5x4xf32>, tensor<2x3x2xi32> -> tensor<2x4xf32>
+func.func @as_written_4(%t: tensor<5x4xf32>, %w: tensor<2x3x2xi32>) {
+  %r = gather.gather_weighted %t, %w bounds zero unsigned_data unsigned : tensor<5x4xf32>, tensor<2x3x2xi32> -> tensor<2x4xf32>
+  func.return
+}
+
+// CHECK: gather.loop parallel a(%a) = %n to %n step %n {
+// CHECK-NEXT: } {note}
+func.func @as_written_5(%n: index) {
+  gather.loop parallel a(%a) = %n to %n step %n {
+    } {note}
+  func.return
+}
+
+// CHECK: %s = gather.loop "a b"(%a) = %n to %n step %n sum {
+// CHECK-NEXT: gather.yield %x : i64
+// CHECK-NEXT: }
+func.func @as_written_6(%n: index, %x: i64) {
+  %s = gather.loop "a b"(%a) = %n to %n step %n sum {
+      gather.yield %x : i64
+    }
+  func.return
+}
+
+// CHECK: %p, %v = gather.resolve %x within %n bounds wrap unsigned {note} : i64
+func.func @as_written_7(%n: index, %x: i64) {
+  %p, %v = gather.resolve %x within %n bounds wrap unsigned {note} : i64
+  func.return
+}
+
+// CHECK: %p, %v = gather.resolve %x within %n bounds unchecked : i64
+func.func @as_written_8(%n: index, %x: i64) {
+  %p, %v = gather.resolve %x within %n bounds unchecked : i64
+  func.return
+}
+
+// CHECK: %e = gather.masked_load %d[%n, %n], %m {note} : memref<5x4xi32> -> i32
+func.func @as_written_9(%n: index, %m: i1, %d: memref<5x4xi32>) {
+  %e = gather.masked_load %d[%n, %n], %m {note} : memref<5x4xi32> -> i32
+  func.return
+}
+
+// CHECK: scf.parallel (%a, %b) = (%n, %n) to (%n, %n) step (%n, %n) {
+// CHECK-NEXT: } {note}
+func.func @as_written_10(%n: index) {
+  scf.parallel (%a, %b) = (%n, %n) to (%n, %n) step (%n, %n) {
+    } {note}
+  func.return
+}
+
+// CHECK: func.func private @g() -> () attributes {mode = #gather<bounds zero>, view = #gather.view<outer[0, 1]>}
+func.func private @g() -> () attributes {mode = #gather<bounds zero>, view = #gather.view<outer[0, 1]>}
+
+// CHECK: func.func private @h(!gather.bytes<5, "|S5">, !gather.bytes<7, "void56">)
+func.func private @h(!gather.bytes<5, "|S5">, !gather.bytes<7, "void56">)

@@ -32,6 +32,20 @@ def test_result_inside_the_region_of_its_own_operation_is_rejected():
         check_dominance(module)
 
 
+def test_value_of_another_region_is_rejected():
+    module = parse("""func.func @f(%m: i1, %n: index) {
+      scf.if %m {
+        %k = arith.addi %n, %n : index
+      }
+      %b = arith.addi %n, %n : index
+      func.return
+    }""")
+    first, second = (op for op in module.walk() if op.name == "arith.addi")
+    second.operands[0] = first.results[0]
+    with pytest.raises(VerifyException, match=r"expected operand #0 \(%k\) to be defined before its use"):
+        check_dominance(module)
+
+
 def test_value_from_outside_an_isolated_operation_is_rejected():
     module = parse("""%k = arith.constant 1 : index
     func.func @f(%n: index) {

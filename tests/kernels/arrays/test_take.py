@@ -98,34 +98,6 @@ def test_an_index_outside_gives_the_fill_value(dtype, wanted, fill_value):
         assert result.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value"),
-    [
-        ("int32", np.nan),
-        ("int32", 0.5),
-        ("uint8", -1),
-        ("uint8", 256),
-        ("f4", 1e300),
-        ("f4", 1j),
-        ("f4", "1"),
-        ("U2", "abc"),
-        ("bool", 2),
-        ("i4", [1, 2]),
-    ],
-)
-def test_a_fill_value_that_the_dtype_does_not_hold_is_rejected_and_out_untouched(dtype, value):
-    out = np.ones(1, dtype)
-    before = out.copy()
-    with pytest.raises(gn.InvalidGatherError, match=r"cannot hold the fill value|must be a scalar"):
-        gn.take(np.zeros(2, dtype), [0], out=out, mode="fill", fill_value=value)
-    assert out == before
-
-
-def test_data_without_a_default_must_be_given_a_fill_value():
-    with pytest.raises(gn.InvalidGatherError, match="dtype <U2 has no value that is filled in by default; give fill_v"):
-        gn.take(["ab"], [3], mode="fill")
-
-
 def test_every_operator_fills_slices_whose_index_is_outside():
     data, rng = np.arange(24.0).reshape(2, 3, 4), np.random.default_rng(0)
     for axis, batch_dims in itertools.product(range(3), range(2)):
@@ -171,61 +143,3 @@ def test_negative_indices_mean_what_the_policy_says(mode, policy, wanted):
         indices = np.array([1, -1, -128], dtype)
         assert gn.take(np.arange(300), indices, **arguments).tolist() == wanted
         assert gn.take_along_axis(np.arange(300), indices, **arguments).tolist() == wanted
-
-
-def test_negative_indices_out_of_range_raise():
-    with pytest.raises(gn.BoundsError, match=r"index -1 at position \(1,\) of indices is negative, .* 1 of 2 indices"):
-        gn.take([1, 2], [0, -1], negative_indices="outside")
-    with pytest.raises(gn.BoundsError, match="is negative"):
-        gn.take_along_axis([1, 2], [0, -1], negative_indices="outside")
-    with pytest.raises(gn.InvalidGatherError, match=r"negative_indices must be .* got 'tf'"):
-        gn.take([1, 2], [0], negative_indices="tf")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"dim": 0}, "take has no argument 'dim'; pass axis=, as NumPy calls it"),
-        ({"keepdim": True}, r"take has no argument 'keepdim'; pass indices of one more dimension"),
-        ({"bounds": "zero"}, "take has no argument 'bounds'; pass mode=: 'raise', 'wrap', 'clip' or 'fill'"),
-        ({"batch_dims": 1}, "pass gathernest.gather, which has batch_dims"),
-        ({"fill": 1}, "take has no argument 'fill'; did you mean 'fill_value'?"),
-        ({"mode": "error"}, "mode 'error' is not a mode of take; use one of .*; did you mean 'raise'?"),
-        ({"mode": "clp"}, "did you mean 'clip'?"),
-        ({"mode": ["raise"]}, "is not a mode of take"),
-        ({"fill_value": 1}, "fill_value is for mode 'fill', got mode 'raise'"),
-    ],
-    ids=str,
-)
-def test_a_wrong_argument_names_the_right_one(arguments, message):
-    with pytest.raises(gn.InvalidGatherError, match=message):
-        gn.take([1, 2, 3], [0], **arguments)
-
-
-def test_shapes_that_do_not_broadcast_are_rejected():
-    with pytest.raises(gn.InvalidGatherError, match="must be equal, or 1, off axis 1; they differ in dimension 0"):
-        gn.take_along_axis(np.zeros((3, 4)), np.zeros((2, 4), int), 1)
-    with pytest.raises(gn.InvalidGatherError, match="must have the rank of arr, which is 2, got 1"):
-        gn.take_along_axis(np.zeros((3, 4)), np.zeros(4, int), 1)
-    with pytest.raises(gn.InvalidGatherError, match="must have one dimension where axis is None"):
-        gn.take_along_axis(np.zeros((3, 4)), np.zeros((2, 4), int), None)
-
-
-OWN_WORDS = {
-    r"index 5 at position \(0,\) of indices is out of .*; use mode='clip', 'wrap' or 'fill' to allow it$":
-        lambda: gn.take([1, 2], [5]),
-    "^axis 0 of a has size 0, .* with mode='raise'; pass no indices, or mode='fill' to get a value$":
-        lambda: gn.take(np.zeros(0), [1]),
-    "^axis 0 of arr has size 0, .* with mode='clip'; pass": lambda: gn.take_along_axis(np.zeros(0), [1], mode="clip"),
-    r"^axis 3 is out of range \[-1, 0\] for a of rank 1$": lambda: gn.take([1, 2], [0], axis=3),
-    r"^a is a set, which is no sequence; pass list\(a\), or": lambda: gn.take({1, 2}, [0]),
-    r"^arr is a set, which is no sequence; pass list\(arr\), or": lambda: gn.take_along_axis({1, 2}, [0]),
-    r"^a is a masked array, .* its \.data and its \.mask each$": lambda: gn.take(np.ma.array([1], mask=[1]), [0]),
-    "^a of dtype int64 cannot hold the fill value 'x'": lambda: gn.take(np.arange(2), [9], mode="fill", fill_value="x"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("message", OWN_WORDS)
-def test_errors_name_the_arguments_of_the_function_that_was_called(message):
-    with pytest.raises(gn.GathernestError, match=message):
-        OWN_WORDS[message]()

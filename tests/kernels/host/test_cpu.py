@@ -19,8 +19,9 @@ def groups(tmp_path: Path):
             (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "groups" / name).write_text(text)
         cpu.cpu_quota.cache_clear()
-        return cpu.cpu_quota(tmp_path / "process", tmp_path / "groups")
+        return cpu.cpu_quota(*places)
 
+    places = tmp_path / "process", tmp_path / "groups"
     yield quota
     cpu.cpu_quota.cache_clear()
 
@@ -57,10 +58,10 @@ def test_a_system_without_control_groups_sets_no_limit(tmp_path):
     assert cpu.cpu_quota(tmp_path / "nowhere", tmp_path) is None
 
 
-@pytest.mark.parametrize(("quota", "cores"), [(None, 99), (0.2, 1), (1.0, 1), (1.5, 2), (64.0, 64)])
-def test_usable_cores_are_the_quota_rounded_up_and_no_more_than_there_are(monkeypatch, quota, cores):
-    monkeypatch.setattr(cpu, "cpu_quota", lambda: quota)
-    assert cpu.usable_cores() == min(cores, cpu.affine_cores())
+@pytest.mark.parametrize(("text", "cores"), [("max", 99), ("20000", 1), ("100000", 1), ("150000", 2), ("6400000", 64)])
+def test_usable_cores_are_the_quota_rounded_up_and_no_more_than_there_are(groups, tmp_path, text, cores):
+    groups("0::/job\n", {"job/cpu.max": f"{text} 100000\n"})
+    assert cpu.usable_cores(tmp_path / "process", tmp_path / "groups") == min(cores, cpu.affine_cores())
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no threads to cores")

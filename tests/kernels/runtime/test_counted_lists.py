@@ -10,7 +10,6 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.context import make_context
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, Gradient
-from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.passes.loops.stage_result import COPIED_TILE
@@ -38,41 +37,38 @@ def test_lists_are_counted_and_staged_in_one_dimension():
     check = choose_check(repeated, Schedule.parse(LISTS), machine, is_fresh=True, is_gradient=True)
     assert isinstance(check, FusedCheck)
     problem = problem_of("gather_grad", "1000000xf32", "4000000xi64")
-    assert isinstance(make_plan(problem).check, CountedCheck)
+    new, given = make_plan(problem), make_plan(problem.into(problem.result))
+    assert isinstance(new.check, CountedCheck)
+    assert given.key.endswith(", lists counted, result staged") and "stage-result" in given.pipeline
+    assert new.key.endswith(", lists counted") and "stage-result" not in new.pipeline
 
 
 @pytest.mark.draw(1)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_index_is_outside(
-    dtype, threads, monkeypatch
-):
-    monkeypatch.setattr(
-        "gathernest.kernels.runtime.plan.chosen_check", lambda *_, is_fresh, **__: CountedCheck(keeps_out=not is_fresh)
-    )
+def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_index_is_outside(dtype, threads):
     rng, size = np.random.default_rng(4), 1001
     indices, grad = rng.integers(-size, size, 5003), rng.integers(-9, 9, 5003).astype(dtype)
     wanted = np.zeros(size, dtype)
     np.add.at(wanted, indices, grad)
-    RUNTIME.forget()
     with gn.knobs.scope(num_threads=threads):
-        kernel = gn.compile("gather_grad", wanted, indices, schedule=LISTS)
-        given = kernel.with_out
-        assert given.plan.key.endswith(", lists counted, result staged") and "stage-result" in given.pipeline
-        assert kernel.plan.key.endswith(", lists counted") and "stage-result" not in kernel.pipeline
+        new = gn.compile("gather_grad", wanted, indices, schedule=LISTS)
+        assert "check-indices{how=counted}," in new.pipeline and "stage-result" not in new.pipeline
+        staging = new.pipeline.replace("how=counted},", "how=counted},stage-result,")
+        given = gn.compile("gather_grad", wanted, indices, pipeline=staging)
         room = np.zeros(2 * size, dtype)
+        assert new(grad, indices).tobytes() == wanted.tobytes()
         for out in (np.full(size, 7, dtype), room[::2], room[::-2]):
-            assert kernel(grad, indices).tobytes() == kernel(grad, indices, out=out).tobytes() == wanted.tobytes()
+            assert given(grad, indices, out=out).tobytes() == wanted.tobytes()
             for place in (0, 2500, 5002):
                 for bad in (size, -size - 1, 2**40, -(2**63)):
                     wrong = indices.copy()
                     wrong[place] = bad
                     with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
-                        kernel(grad, wrong)
+                        new(grad, wrong)
                     with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
-                        kernel(grad, wrong, out=out)
+                        given(grad, wrong, out=out)
             assert out.tobytes() == wanted.tobytes()
-    RUNTIME.forget()
 
 
 def test_lists_are_counted_right_where_another_thread_writes_to_the_indices_meanwhile():

@@ -12,12 +12,11 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
-from gathernest.lowering.schedule.gather_heuristic import choose_gather
 from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.steps import VectorizeLists
-from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, StagedCheck, choose_check
+from gathernest.lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -28,120 +27,6 @@ FUSION = "check-indices{how=fused loop=indices_o}"
 def plan_of(*arguments, is_fresh: bool = True, **options) -> Plan:
     problem = problem_of(*arguments, **options)
     return make_plan(problem if is_fresh else problem.into(problem.result))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "loop"),
-    [
-        (("gather", "1000xf32", "30000xi64"), "indices_o"),
-        (("gather_nd", "30x30xf32", "30000x2xi64"), "indices_o"),
-        (("gather_elements", "1000x600xf32", "1000x600xi64"), "indices_i"),  # 600 at a time
-        (("gather_elements", "1000x60xf32", "1000x60xi64"), "indices_o"),
-        (("gather", "1000x16xf32", "20000xi64"), "indices_o"),
-        (("gather", "5x4xf32", "3xi64"), None),  # serial: there is nothing to gain
-        (("gather", "30x9x8xf32", "9000xi64", 1), None),  # indices that the outer loop repeats
-        (("gather", "1000xf32", "30000xi8"), None),  # nothing to check
-        (("gather_grad", "1000xf32", "30000xi64"), None),
-    ],
-)
-def test_indices_are_checked_in_a_parallel_loop_or_inside_it_where_that_pays(arguments, loop):
-    check = plan_of(*arguments).check
-    assert (check.loop if isinstance(check, FusedCheck) else None) == loop
-    assert not isinstance(plan_of(*arguments, is_fresh=False).check, FusedCheck)
-    assert ("check-indices{how=fused" in plan_of(*arguments).pipeline) == (loop is not None)
-
-
-@pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (128, "batch_i"), (127, "batch_o")])
-def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, loop):
-    plan = plan_of("gather", "512x4000xf32", f"512x{count}xi64", 1, batch_dims=1)
-    assert plan.check == FusedCheck(loop, loop == "batch_i")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "prefetches_all"),
-    [
-        (("gather", "512x4000xf32", "512x900xi64", 1, 1), True),
-        (("gather", "512x4000xf32", "512x128xi32", 1, 1), True),
-        (("gather", "512x4000xf32", "512x127xi64", 1, 1), False),  # too few of a batch: a tile of batches is checked
-        (("gather", "512x4000xf32", "512x3000xi64", 1, 1), False),  # twice as many bytes as L1 has
-        (("gather", "1000x16xf32", "20000xi64"), False),  # rows
-    ],
-)
-def test_indices_that_are_checked_next_are_prefetched_where_the_cache_has_room(arguments, prefetches_all):
-    axis, batch_dims = (*arguments, 0, 0)[3:5]
-    nest, machine = plan_of(*arguments[:3], axis, batch_dims=batch_dims).layout.nest, BUILT_IN["zen4"]
-    check = choose_check(nest, choose_gather(nest, machine).schedule, machine, is_fresh=True)
-    assert isinstance(check, FusedCheck) and check.prefetches_all == prefetches_all
-
-
-@pytest.mark.parametrize(
-    ("arguments", "bits"),
-    [
-        (("gather_elements", "100000x64xf32", "100000x64xi64", 1), 8),
-        (("gather_elements", "100000x256xf32", "100000x256xui64", 1), 8),
-        (("gather_elements", "100000x257xf32", "100000x257xi64", 1), 16),
-        (("gather_elements", "64x100000xf32", "64x100000xi64", 0), 8),  # columns
-        (("gather_elements", "100000x64xf32", "100000x64xi32", 1), None),
-        (("gather", "200xf32", "1000000xi64"), 8),
-        (("gather", "65536xf32", "1000000xi64"), 16),
-        (("gather", "65536xf32", "131073xi64"), 16),
-        (("gather", "65536xf32", "131072xi64"), None),  # L2 holds the indices
-        (("gather", "65537xf32", "1000000xi64"), None),
-        (("gather", "200x64xf32", "1000000xi64"), None),  # rows
-        (("gather", "1000x200xf32", "300000xi64", 1), None),  # staged for all rows
-        (("gather", "500x4000xf32", "500x900xi64", 1, 1), 16),
-        (("gather", "200xf32", "1000000xi64 strided<[2]>"), None),
-        (("gather_nd", "4000xf32", "1000000x1xi64"), 16),
-        (("gather_nd", "40x40xf32", "1000000x2xi64"), None),
-    ],
-)
-def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_has_room_for_indices(arguments, bits):
-    axis, batch_dims = (*arguments, 0, 0)[3:5]
-    nest = plan_of(*arguments[:3], axis, batch_dims=batch_dims, is_fresh=False).layout.nest
-    machine = BUILT_IN["zen4"]
-    check = choose_check(nest, choose_gather(nest, machine).schedule, machine, is_fresh=False)
-    assert check == (None if bits is None else StagedCheck(bits))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "new", "given"),
-    [
-        (("gather_reduce", "30000x16xf32", "4000x16xi64"), {}, "stage 16", "stage 16"),
-        (("gather_reduce", "30000x16xf32", "4000x16xi32"), {}, "stage 16", "stage 16"),
-        (("gather_max", "256x16xf32", "4000x16xui64"), {}, "stage 8", "stage 8"),
-        (("gather_max", "256x16xf32", "4000x16xi16"), {}, "stage 8", "stage 8"),
-        (("gather_max", "257x16xf32", "4000x16xi16"), {}, "indices_o", None),
-        (("gather_reduce", "30000x16xf32", "511x16xi64"), {}, "indices_o", None),  # fewer indices
-        (("gather_reduce", "65537x16xf32", "4000x16xi64"), {}, "indices_o", None),
-        (("gather_mean", "300000x64xf32", "1000x200xi64"), {}, "indices", None),  # each bag by itself
-        (("gather_mean", "300000x4xf32", "1000x300xi64"), {}, "indices_o", None),  # not so where a tile has several
-        (("gather_reduce", "30000x16xf32", "4000x16xi64 strided<[32, 2]>"), {}, "indices_o", None),
-        (("gather_reduce", "300000x64xf32", "10x2xi64"), {}, None, None),  # one thread
-        (("gather_grad", "1000000xf32", "4000000xi64"), {}, "count", "count, stage"),  # lists
-        (("gather_grad", "1000000xf32", "2999999xi64"), {}, "count", "count, stage"),
-        (("gather_grad", "300000xf32", "2000000xi64"), {}, "count", None),  # which the last cache holds
-        (("gather_grad", "4200000xf32", "40000000xi64"), {}, "count", None),  # too many bytes to copy
-        (("gather_grad", "1000000xf32", "4000000xi16"), {}, None, None),  # nothing to check
-        (("gather_grad", "1000000x8xf32", "400000xi64"), {}, "stage 32", "stage 32"),
-        (("gather_grad", "60000x8xf32", "400000xi64"), {}, "stage 16", "stage 16"),
-        (("gather_grad", "100xf32", "500000xi64"), {}, "stage 8", "stage 8"),
-        (("gather_grad", "60000x8xf32", "400000xi32"), {}, None, None),
-        (("gather_grad", "60000x8xf32", "100000xi64"), {}, None, None),  # L2 holds the indices
-        (("gather_grad", "100x64xf32", "200000xi64"), {}, None, None),  # long rows
-        (("gather_grad", "100000x64xf32", "200000xi64"), {}, None, None),  # sorted indices
-        (("gather_grad", "512x4000xf32", "512x4000xi64"), {"axis": 1, "batch_dims": 1}, "batch", None),
-        (("gather_elements_grad", "4000x300xf32", "4000x300xi64"), {"axis": 1}, "outer", None),
-        (("gather_elements_grad", "4000x300xf32", "3000x300xi64"), {"axis": 0}, None, None),  # columns
-    ],
-)
-def test_what_adds_is_checked_while_it_does_or_reads_staged_positions(arguments, options, new, given, monkeypatch):
-    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "2")
-    for is_fresh, wanted in ((True, new), (False, given)):
-        check = plan_of(*arguments, is_fresh=is_fresh, **options).check
-        found = f"stage {check.bits}" if isinstance(check, StagedCheck) else getattr(check, "loop", None)
-        if isinstance(check, CountedCheck):
-            found = "count, stage" if check.keeps_out else "count"
-        assert found == wanted, f"{check}, new result: {is_fresh}"
 
 
 def test_owners_check_where_each_is_faster_than_memory_that_all_share():
@@ -195,41 +80,38 @@ def test_sums_keep_their_bytes_and_find_every_index_outside(operator, check, thr
         assert out.tobytes() == wanted.tobytes()
 
 
-def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkeypatch):
-    plans = []
-    for check in (None, StagedCheck(8)):
-        monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_check", lambda *_, check=check, **__: check)
-        plans.append(plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False))
-    plain, staged = plans
-    assert staged.key == f"{plain.key}, positions of 8 bits staged by the check"
-    assert staged.problem_class == plain.problem_class and staged.check == StagedCheck(8)
-    assert "check-indices{how=staged bits=8},hoist-invariants" in staged.pipeline
-    assert "how=staged" not in plain.pipeline
-    assert staged.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
+def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own():
+    new, given = (
+        plan_of("gather_elements", "100000x64xf32", "100000x64xi64", 1, is_fresh=fresh) for fresh in (True, False)
+    )
+    assert given.key.endswith(", positions of 8 bits staged by the check") and "positions" not in new.key
+    assert given.problem_class == new.problem_class and given.check == StagedCheck(8)
+    assert "check-indices{how=staged bits=8},hoist-invariants" in given.pipeline
+    assert "how=staged" not in new.pipeline
+    assert given.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 
 
 @pytest.mark.draw(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
-def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(
-    dtype, threads, monkeypatch
-):
-    monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_check", lambda *_, **__: StagedCheck(8))
+def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(dtype, threads):
     data = np.arange(3001 * 61).reshape(3001, 61).astype(dtype)
     indices = np.random.default_rng(2).integers(-61, 61, (3001, 61))
-    RUNTIME.forget()
+    chosen = gn.compile("gather_elements", data, indices, 1).with_out.pipeline
+    plain = re.sub(r"check-indices\{[^}]*\},", "", chosen)
+    text = plain.replace("hoist-inv", "check-indices{how=staged bits=8},hoist-inv")
     with gn.knobs.scope(num_threads=threads):
-        out = np.zeros(indices.shape, dtype)
-        assert gn.gather_elements(data, indices, 1, out=out) is out
+        kernel, out = gn.compile("gather_elements", data, indices, 1, pipeline=text), np.zeros(indices.shape, dtype)
+        assert kernel.with_out.pipeline.count("how=staged bits=8") == 1
+        assert kernel(data, indices, out=out) is out
         assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
         for place in ((0, 0), (1234, 5), (3000, 60)):
             for bad in (61, -62, 256, -257, 2**40, -(2**63)):
                 wrong = indices.copy()
                 wrong[place] = bad
                 with pytest.raises(gn.BoundsError, match=str(bad)):
-                    gn.gather_elements(data, wrong, 1, out=out)
+                    kernel(data, wrong, out=out)
         assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
-    RUNTIME.forget()
 
 
 @pytest.mark.parametrize(

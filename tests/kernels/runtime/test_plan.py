@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec, contiguous_strides
-from gathernest.ir.errors import InvalidGatherError, ScheduleError
+from gathernest.ir.errors import InvalidGatherError
 from gathernest.ir.interpreters.argument_views import argument_view, bind_argument
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherNd
@@ -20,7 +20,6 @@ from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering.nest.queries import functions
-from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.schedule import Schedule
 
 
@@ -189,32 +188,6 @@ def test_key_says_that_an_axis_is_wide():
     narrow, wide = plan_for(f"{2**31 - 1}xi8", "500xi64", HOISTED), plan_for(f"{2**31}xi8", "500xi64", HOISTED)
     assert "wide axis" not in narrow.key
     assert "wide axis" in wide.key
-
-
-def test_a_schedule_for_rows_of_other_bytes_is_rejected():
-    schedule = "specialize-inner{bytes=64}"
-    assert plan_for("100x16xf32", "50xi64", schedule).schedule.row_bytes == 64
-    with pytest.raises(ScheduleError) as raised:
-        plan_for("100x17xf32", "50xi64", schedule)
-    assert str(raised.value) == (
-        "the schedule is for rows of 64 bytes, got rows of 68; leave specialize-inner out, or give it those bytes"
-    )
-    with pytest.raises(ScheduleError, match="rows of 64 bytes, got rows of 20"):
-        plan_for("100xf32", "5xi64", schedule)
-
-
-@pytest.mark.parametrize(
-    ("options", "rows"), [("least=36 most=64", "36 to 64 bytes"), ("least=128", "128 bytes or more")]
-)
-def test_a_schedule_for_rows_of_another_range_is_rejected(options, rows):
-    step = f"bound-inner{{{options}}}"
-    message = f"the schedule is for rows of {rows}, got rows of 68; leave bound-inner out, or give it other bytes"
-    with pytest.raises(ScheduleError, match=message):
-        plan_for("100x17xf32", "50xi64", step)
-    pipeline = Pipeline(f"canonical,lower-to-nest,fold-bounds,{step},lower-nest-to-loops")
-    problem = Problem.checked(Gather(0), ArraySpec((100, 17), "f4"), ArraySpec((50,), "i8"), Bounds.ERROR)
-    with pytest.raises(ScheduleError, match=message):
-        make_plan(problem, pipeline)
 
 
 def draw_session(seed: int) -> list[str]:

@@ -94,39 +94,3 @@ def test_tuples_are_proved(operator, prove, loop):
     tiles = "tile-loops{loops=indices sizes=3}" if loop == "indices_o" else ""
     check_proved(prove(operator("gather_nd", "error"), checked(tiles, check)), check)
     check_proved(prove(operator("gather_nd", "error", scale=0.5), checked(tiles, check)), check)
-
-
-def test_the_check_of_one_tuple_that_is_asked_the_wrong_way_is_refuted(operator, verdict_of):
-    pipeline = checked("", "check-indices{how=fused loop=indices}").partition(",hoist-invariants")[0]
-    verdict = verdict_of(operator("gather_nd", "error"), pipeline, "arith.cmpi eq, %0", "arith.cmpi ne, %0")
-    assert verdict.status == "refuted" and "an index outside is not found" in verdict.reason, str(verdict)
-
-
-def test_owners_of_an_empty_axis_check_nothing(operator, verdict_of):
-    passes, loop = GRADIENTS["owners"]
-    pipeline = checked(passes, f"check-indices{{how=fused loop={loop}}}").partition(",hoist-invariants")[0]
-    floor = ", gather.min_axis_sizes = array<i64: 1>"
-    verdict = verdict_of(operator("gather", "error", scale=1.0), pipeline, floor, "")
-    assert verdict.status == "refuted" and "an index is not checked" in verdict.reason, str(verdict)
-
-
-@pytest.mark.draw(4)
-@pytest.mark.parametrize(
-    ("check", "old", "new", "reason"),
-    [
-        (FUSED, "%last = arith.muli %end, ", "%last = arith.muli %i_o, ", "reaches outside of data"),
-        (FUSED, "%first = arith.muli %i_o, ", "%first = arith.muli %end, ", "reaches outside of data"),
-        (FUSED, "arith.cmpi uge, %shifted", "arith.cmpi ugt, %shifted", "an index outside is not found"),
-        (FUSED, "gather.yield %n_outside_1", "gather.yield %none", "an index is not checked"),
-        (FUSED, ", gather.fresh_out", "", "is written before all indices are checked"),
-        (FUSED, "bag(%k) = %c0_2 to %n_bag", "bag(%k) = %c0_2 to %end", "reaches outside of indices"),
-        (FUSED, "%index_run[%i_1]", "%index_run[%first]", "reaches outside of data"),
-        (STAGED, "%positions[%ahead_2]", "%positions[%later]", "reaches outside of the staged positions"),
-        (STAGED, "%positions[%place]", "%positions[%row]", "an element of data is not added where it belongs"),
-        (STAGED, "arith.extui %narrow_18", "arith.extsi %narrow_18", "reaches outside of data"),
-    ],
-)
-def test_a_pass_that_breaks_the_check_of_bags_is_refuted(verdict_of, check, old, new, reason):
-    pipeline = checked(AHEAD, check).partition(",hoist-invariants")[0]
-    verdict = verdict_of(bags("sum"), pipeline, old, new)
-    assert verdict.status == "refuted" and reason in verdict.reason, str(verdict)

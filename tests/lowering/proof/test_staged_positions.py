@@ -4,8 +4,6 @@ import pytest
 
 from gathernest.ir.modules.operator_module import gather_module
 
-from .conftest import Edit
-
 NEST = "nest,erase-sizes,drop-unit-loops"
 LOOPS = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
 TILED_CHECK = "tile-loops{loops=check_indices sizes=32}"
@@ -49,73 +47,3 @@ def test_positions_of_every_index_type_are_proved(index, operator, prove):
 def test_positions_of_indices_of_known_sizes_are_proved(indices, prove):
     module = gather_module("5x30x4xf32", indices, axis=1, batch_dims=1)
     assert left(prove(module, steps("nest,drop-unit-loops,check-indices{how=staged}", LOOPS))) == []
-
-
-PIPELINE = steps(NEST, SCHEDULES["parallel"].replace("loops=outer", "loops=batch"), "check-indices{how=staged bits=8}")
-SAMPLED = "a sampled gather gives other bytes"
-OTHER_POSITION = "an index leads to another position"
-WRONG = {
-    "an axis with more positions than bits": (
-        "gather.most_axis_size = 256",
-        "gather.most_axis_size = 257",
-        OTHER_POSITION,
-    ),
-    "a position as a signed integer": ("arith.extui %narrow_17", "arith.extsi %narrow_17", "reaches outside of data"),
-    "the position behind": (
-        "%narrow_17 = memref.load %positions[%place]",
-        "%behind = arith.addi %place, %c1 : index\n%narrow_17 = memref.load %positions[%behind]",
-        "memref.load reaches outside of the staged positions",
-    ),
-    "rows of another size": ("memref.dim %indices, %c1_3", "memref.dim %indices, %c0_3", SAMPLED),
-    "batches of another array": ("arith.muli %b, %n_row", "arith.muli %o, %n_row", "reaches outside of"),
-    "columns of another loop": ("arith.addi %row, %i :", "arith.addi %row, %j :", "reaches outside of"),
-    "the last positions are not staged": (
-        "memref.store %narrow_16, %positions[%i_i_16] : memref<?xi8>",
-        "",
-        "a position is read that the check does not stage",
-    ),
-    "the last positions are not resolved": ("arith.trunci %wrapped_16", "arith.trunci %index_16", SAMPLED),
-    "a lane is staged twice": ("from_elements %narrow, %narrow_1,", "from_elements %narrow, %narrow,", SAMPLED),
-    "positions are staged one late": (
-        "vector.store %narrow_lanes, %positions[%i_i]",
-        "vector.store %narrow_lanes, %positions[%i_i_1]",
-        SAMPLED,
-    ),
-    "tiles overlap": (
-        "arith.addi %i_o, %c32",
-        "arith.addi %i_o, %n_index_run",
-        "two iterations of the parallel loop check_indices_o stage one position",
-    ),
-    "memory of another size": (
-        "memref.alloc(%n_index_run)",
-        "memref.alloc(%n_indices)",
-        "outside of the staged positions",
-    ),
-    "memory that is freed": (
-        "scf.if %all_inside",
-        "memref.dealloc %positions : memref<?xi8>\nscf.if %all_inside",
-        "memref.load uses memory that is freed",
-    ),
-    "a lane is not resolved": ("%narrow_1 = arith.trunci %wrapped_1", "%narrow_1 = arith.trunci %index_1", SAMPLED),
-    "no lane but one is resolved": (
-        "from_elements %narrow, %narrow_1, %narrow_2, %narrow_3,",
-        "from_elements %narrow, %narrow, %narrow, %narrow,",
-        SAMPLED,
-    ),
-    "a lane is counted otherwise": (
-        "%1 = arith.extui %outside_1 : i1 to i64",
-        "%1 = arith.subi %index_1, %index_1 : i64",
-        "an index outside is not found",
-    ),
-    "a lane is not checked": ("from_elements %0, %1,", "from_elements %0, %0,", "an index is not checked"),
-}
-
-
-@pytest.mark.draw(1)
-@pytest.mark.parametrize("name", WRONG)
-def test_a_pass_that_breaks_staged_positions_is_refuted(name, operator, prove):
-    old, new, reason = WRONG[name]
-    *_, verdict = prove(operator("gather", "error"), PIPELINE, Edit(old, new))
-    assert verdict.status == "refuted", str(verdict)
-    assert reason in verdict.reason
-    assert verdict.example is not None

@@ -3,7 +3,8 @@
 A golden is also the list of its cases: `tests/golden/texts/schedules/`. A line that begins with the name of one of
 `QUESTIONS` is a case: the loops of a nest with their iterations, the dimensions of data, and the loops that indices
 depend on; then what the nest and the machine have that is unusual. A line `under SCHEDULE` belongs to the case above
-it. The indented lines below a case are its answer, which `--update-golden` writes anew.
+it. A line that begins with one of `OTHERS` is an operator and its arrays, or a machine. The indented lines below a case
+are its answer, which `--update-golden` writes anew.
 """
 
 from collections.abc import Callable
@@ -12,11 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from gathernest.kernels.host.knobs import knobs
+from gathernest.kernels.problems.named_problem import problem_of
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule import gather_heuristic, gradient_heuristic
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.predict import Model
 from gathernest.lowering.schedule.schedule import Choice, Schedule
 from gathernest.lowering.schedule.shape import NestShape
+from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, StagedCheck
 
 TEXTS = Path(__file__).parents[2] / "golden" / "texts" / "schedules"
 NEST_FIELDS = {field.name for field in fields(NestShape)}
@@ -73,6 +78,31 @@ QUESTIONS: dict[str, Callable[..., list[str]]] = {
 }
 
 
+def say_checks(problem: str) -> list[str]:
+    """Return how the indices of a new result are checked, and those of one that is given, on two threads."""
+    operator, data, indices, *options = problem.split("; ")
+    given = {name: int(value) for name, value in (each.split("=") for each in options)}
+    new = problem_of(operator, data, indices, **given)
+    with knobs.scope(machine="zen4", num_threads=2):
+        plans = {"new": make_plan(new), "given": make_plan(new.into(new.result))}
+    for plan in plans.values():
+        how = {FusedCheck: "how=fused", StagedCheck: "how=staged", CountedCheck: "how=counted", type(None): ""}
+        assert ("check-indices{" in plan.pipeline) == (plan.check is not None)
+        assert how[type(plan.check)] in plan.pipeline
+    return [f"{name}: {plan.check or 'by a nest of its own, or not at all'}" for name, plan in plans.items()]
+
+
+def say_thresholds(machine: str) -> list[str]:
+    name, *changes = machine.split("; ")
+    model = replace(BUILT_IN[name], **{key: eval(value) for key, value in (each.split("=") for each in changes)})
+    return [f"{threshold}: {getattr(model, threshold)}" for threshold in THRESHOLDS]
+
+
+THRESHOLDS = ("min_shared_bytes", "min_shared_checks", "tile_bytes", "large_tile_bytes", "staged_indices")
+THRESHOLDS += ("near_rows", "far_rows", "far_bytes", "unrolled_row_bytes", "l3_room_bytes")
+OTHERS = {"checks": say_checks, "thresholds": say_thresholds}
+
+
 def answered(text: str) -> str:
     """Return a golden with the answers of now."""
     lines = [line for line in text.splitlines() if not line.startswith("    ")]
@@ -84,6 +114,8 @@ def answered(text: str) -> str:
             given = [after.removeprefix("under ").replace("none", "")] if after.startswith("under ") else []
             answer = [f"    {said}" for said in QUESTIONS[question](*case_of(sizes), *given)]
             found += [after, *answer] if given else answer
+        elif question in OTHERS:
+            found += [f"    {said}" for said in OTHERS[question](sizes)]
         elif line.startswith("under "):
             found.pop()
         else:
@@ -91,7 +123,7 @@ def answered(text: str) -> str:
     return "\n".join(found) + "\n"
 
 
-@pytest.mark.parametrize("name", ["gathers", "prefetches", "gradients", "bags", "times"])
+@pytest.mark.parametrize("name", ["gathers", "prefetches", "gradients", "bags", "times", "checks", "thresholds"])
 def test_choices_and_predictions_are_the_reviewed_ones(name, golden):
     text = (TEXTS / f"{name}.txt").read_text()
     assert sum(line.startswith("    ") for line in text.splitlines()) > 20

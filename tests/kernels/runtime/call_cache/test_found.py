@@ -12,19 +12,10 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.runtime import call_cache
 from gathernest.kernels.runtime.prepare import Prepared
 
 from ....selection import examples
-
-DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
-INDICES = np.array([0, -1, 2])
-WANTED = DATA[INDICES]
-
-
-def find(data, indices, out=None, axis=0, batch_dims=0, bounds="error"):
-    """Return what the native table finds, without any other way."""
-    return call_cache.CALLS.find(data, indices, out, axis, batch_dims, bounds)
+from .conftest import DATA, INDICES, WANTED, find
 
 
 def test_a_repeated_call_plans_nothing(warm, planned):

@@ -21,14 +21,7 @@ from gathernest.kernels.runtime.dispatch import Request
 from gathernest.kernels.runtime.prepare import prepare_problem
 from gathernest.lowering.native.call_layout import Header, Slot
 
-DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
-INDICES = np.array([0, -1, 2])
-WANTED = DATA[INDICES]
-
-
-def find(data, indices, out=None, axis=0, batch_dims=0, bounds="error"):
-    """Return what the native table finds, without any other way."""
-    return call_cache.CALLS.find(data, indices, out, axis, batch_dims, bounds)
+from .conftest import DATA, INDICES, find
 
 
 def prepared_gather(data, indices):

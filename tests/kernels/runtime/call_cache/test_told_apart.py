@@ -7,14 +7,7 @@ import gathernest as gn
 from gathernest.kernels.runtime import call_cache
 from gathernest.lowering.native.call_layout import Slot, place_in_table
 
-DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
-INDICES = np.array([0, -1, 2])
-WANTED = DATA[INDICES]
-
-
-def find(data, indices, out=None, axis=0, batch_dims=0, bounds="error"):
-    """Return what the native table finds, without any other way."""
-    return call_cache.CALLS.find(data, indices, out, axis, batch_dims, bounds)
+from .conftest import DATA, INDICES, WANTED, find
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", ">f4", "V4", [("a", "i2"), ("b", "i2")]])

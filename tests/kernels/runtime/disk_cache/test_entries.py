@@ -9,17 +9,13 @@ import shutil
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
-from gathernest.kernels.host.files import read_own
-from gathernest.kernels.runtime import disk_cache
 from gathernest.kernels.runtime.disk_cache import cache_root, load_kernel
 
-DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
-WANTED = [3.0, 1.0, 4.0, 9.0]
+from .conftest import DATA, INDICES, WANTED
 
 
 def test_a_kernel_is_built_once_and_then_comes_from_disk(counted):
@@ -83,15 +79,18 @@ def test_a_full_disk_is_one_warning_and_kernels_in_memory(python, tmp_path):
     assert len(list((tmp_path / "cache").glob("*/*"))) == 1
 
 
-def test_a_full_disk_does_not_keep_a_sound_entry_from_being_read(counted, monkeypatch):
+def test_a_full_disk_does_not_keep_a_sound_entry_from_being_read(counted, at_event):
     counted.load()
+    failed = []
 
-    def fill(*_, **__):
+    def fill(*arguments):
+        failed.append(arguments)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for name in ("utime", "mkdir", "rename"):
-        monkeypatch.setattr(os, name, fill)
+        at_event(f"os.{name}", fill)
     loaded = counted.load()
+    assert failed
     assert (loaded.from_cache, counted.run(loaded)) == (True, WANTED)
 
 
@@ -111,15 +110,12 @@ def test_without_a_home_folder_kernels_are_made_in_memory(forget, monkeypatch, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_entry_deleted_while_it_is_read_is_made_again(counted, monkeypatch):
+def test_an_entry_deleted_while_it_is_read_is_made_again(counted, at_event):
     counted.load()
-
-    def delete_then_read(path):
-        shutil.rmtree(path.parent, ignore_errors=True)
-        return read_own(path)
-
-    monkeypatch.setattr(disk_cache, "read_own", delete_then_read)
+    entry = counted.entry()
+    at_event("open", lambda path, *_: shutil.rmtree(entry) if entry.exists() and str(entry) in str(path) else None)
     assert counted.run(counted.load()) == WANTED
+    assert counted.builds == 2
 
 
 def test_a_cache_folder_deleted_while_a_kernel_is_made_gives_the_kernel_all_the_same(counted, monkeypatch):
@@ -148,14 +144,13 @@ def test_an_entry_that_another_process_made_meanwhile_is_kept(counted):
     assert len(list(cache_root().iterdir())) == 1
 
 
-def test_an_entry_appears_whole(counted, monkeypatch):
-    rename, appeared = os.rename, []
+def test_an_entry_appears_whole(counted, at_event):
+    appeared = []
 
-    def watched(source, target):
+    def watch(source, target, *_):
         appeared.append((sorted(path.name for path in Path(source).iterdir()), Path(target).exists()))
-        rename(source, target)
 
-    monkeypatch.setattr(os, "rename", watched)
+    at_event("os.rename", watch)
     counted.load()
     assert (["kernel.json", "kernel.o", "kernel.py"], False) in appeared
 

@@ -1,61 +1,15 @@
 """What names an entry of the cache: the passes, sources, versions and machine that make its code."""
 
 import shutil
-import sys
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gathernest.kernels.host import cpu
 from gathernest.kernels.runtime.disk_cache import cache_root
-from gathernest.lowering import pipeline, registry
 from gathernest.lowering.passes.loops.fold_constants import FoldConstants
-from gathernest.lowering.registry import NAMES, module_of, own_passes
-
-EXPERIMENT = """
-from dataclasses import dataclass
-
-from xdsl.passes import ModulePass
-
-
-@dataclass(frozen=True)
-class Cse(ModulePass):
-    name = "cse"
-
-    def apply(self, ctx, op):
-        pass
-"""
-
-
-@pytest.fixture
-def experiment(tmp_path, monkeypatch) -> Callable[[str], None]:
-    """Return a function that puts a pass of another module, with that source, in the place of `cse`."""
-
-    def use(source: str) -> None:
-        (tmp_path / "experiment.py").write_text(source)
-        module = types.ModuleType("experiment")
-        module.__file__ = str(tmp_path / "experiment.py")
-        monkeypatch.setitem(sys.modules, "experiment", module)
-        exec(source, module.__dict__)
-        known = {**own_passes(), "cse": lambda: module.Cse}
-        monkeypatch.setattr(pipeline, "own_passes", lambda: known)
-        registry._version_and_source.cache_clear()
-
-    yield use
-    registry._version_and_source.cache_clear()
-
-
-def test_a_kernel_that_another_packages_pass_made_is_not_served_without_it(counted, experiment, monkeypatch):
-    experiment(EXPERIMENT)
-    assert not counted.load().from_cache
-    assert counted.load().from_cache
-    experiment(EXPERIMENT + "# and more\n")
-    assert not counted.load().from_cache
-    monkeypatch.setattr(pipeline, "own_passes", own_passes)
-    assert not counted.load().from_cache
-    assert counted.builds == 3
+from gathernest.lowering.registry import NAMES, module_of
 
 
 def test_a_kernel_that_a_replaced_pass_of_ours_made_is_not_served_without_it(counted, monkeypatch):
@@ -65,16 +19,13 @@ def test_a_kernel_that_a_replaced_pass_of_ours_made_is_not_served_without_it(cou
     assert not counted.load().from_cache
 
 
-def test_a_kernel_that_other_passes_made_is_not_served_without_them(new_counted, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(registry, "LOOP_NAMES", ("lower-nest-to-loops",))
-        new_counted().load()
-    assert not new_counted().load().from_cache
-
-
-def test_other_facts_about_the_machine_make_another_folder(monkeypatch):
+@pytest.mark.parametrize("fact", ["a setting of Numba", "a version of xDSL"])
+def test_another_fact_about_what_compiles_makes_another_folder(monkeypatch, installed, fact):
     here = cache_root()
-    monkeypatch.setattr(cpu.platform, "machine", lambda: "another")
+    if fact == "a setting of Numba":
+        monkeypatch.setenv("NUMBA_CPU_NAME", "another")
+    else:
+        installed("xdsl", "99.0")
     cpu.code_fingerprint.cache_clear()
     try:
         assert cache_root() != here
@@ -95,29 +46,24 @@ def copied_package(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def fingerprint_after(monkeypatch, copied_package) -> Callable[[str], str]:
-    """Return a function that gives the fingerprint of this package with a line added to one of its files."""
+def change(copied_package) -> Iterator[Callable[[str], bool]]:
+    """Return a function that adds a line to a file of the copy, and says whether its fingerprint is another then."""
 
-    def after(name: str) -> str:
-        changed = copied_package / name
+    def fingerprint() -> str:
+        cpu.code_fingerprint.cache_clear()
+        return cpu.code_fingerprint(copied_package)
+
+    def is_seen(name: str) -> bool:
+        changed, before = copied_package / name, fingerprint()
         sound = changed.read_bytes()
-        with monkeypatch.context() as patch:
-            patch.setattr(cpu, "PACKAGE", copied_package)
-            changed.write_bytes(sound + b"changed = 1\n")
-            try:
-                return cpu.code_fingerprint.__wrapped__()
-            finally:
-                changed.write_bytes(sound)
+        changed.write_bytes(sound + b"changed = 1\n")
+        try:
+            return fingerprint() != before
+        finally:
+            changed.write_bytes(sound)
 
-    return after
-
-
-@pytest.fixture(scope="module")
-def fingerprint(copied_package) -> str:
-    """The fingerprint of this package as it is."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "PACKAGE", copied_package)
-        return cpu.code_fingerprint.__wrapped__()
+    yield is_seen
+    cpu.code_fingerprint.cache_clear()
 
 
 MAKE_CODE = (
@@ -143,14 +89,9 @@ MAKE_NO_CODE = (
 )
 
 
-@pytest.mark.parametrize("name", MAKE_CODE)
-def test_a_change_of_what_makes_code_makes_another_folder(fingerprint_after, fingerprint, name):
-    assert fingerprint_after(name) != fingerprint
-
-
-@pytest.mark.parametrize("name", MAKE_NO_CODE)
-def test_a_change_of_what_makes_no_code_keeps_the_folder(fingerprint_after, fingerprint, name):
-    assert fingerprint_after(name) == fingerprint
+@pytest.mark.parametrize("name", [*MAKE_CODE, *MAKE_NO_CODE])
+def test_a_change_of_what_makes_code_makes_another_folder(change, name):
+    assert change(name) == (name in MAKE_CODE)
 
 
 def test_every_module_that_compiling_imports_is_in_the_fingerprint():
@@ -173,10 +114,3 @@ def test_every_module_that_compiling_imports_is_in_the_fingerprint():
 
 def test_every_pattern_of_the_fingerprint_finds_sources():
     assert [pattern for pattern in cpu.MAKES_CODE if not list(cpu.PACKAGE.glob(pattern))] == []
-
-
-def test_another_version_of_xdsl_makes_another_folder(monkeypatch):
-    before = cpu.code_fingerprint.__wrapped__()
-    versions = cpu._installed_versions
-    monkeypatch.setattr(cpu, "_installed_versions", lambda names: [*versions(names), "another"])
-    assert cpu.code_fingerprint.__wrapped__() != before

@@ -13,7 +13,7 @@ import pytest
 from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
 from gathernest.kernels.runtime.disk_cache import cache_root, load_kernel
 
-WANTED = [3.0, 1.0, 4.0, 9.0]
+from .conftest import WANTED
 
 
 def truncate(path: Path) -> None:
@@ -166,15 +166,15 @@ def test_a_folder_that_belongs_to_another_user_is_not_used(counted, monkeypatch)
     assert (loaded.from_cache, counted.run(loaded)) == (False, WANTED)
 
 
-def test_an_entry_that_cannot_be_removed_is_not_run(counted, monkeypatch):
+def test_an_entry_that_cannot_be_removed_is_not_run(counted, at_event):
     counted.load()
     WARNED.clear()
     truncate(counted.entry() / "kernel.py")
 
-    def reject(source, target):
+    def reject(*_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "rename", reject)
+    at_event("os.rename", reject)
     with pytest.warns(
         CacheWarning, match=r"cannot be removed \(Operation not permitted\), and must be: digests do not hold"
     ):
