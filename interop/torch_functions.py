@@ -43,6 +43,8 @@ __all__ = [
 ]
 # A table of at most this number of bytes, whose gradient is wanted, is small where the index is tiny.
 _MAX_TINY_TABLE_BYTES = 1 << 20
+# An index for each element is tiny up to this number of bytes.
+_MAX_TINY_PICKS_BYTES = 1 << 15
 # Compare offsets of more bytes than this number as an array, which takes 1.5 microseconds; a list takes 16 nanoseconds
 # for each offset.
 _MAX_LISTED_BYTES = 512
@@ -119,7 +121,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             type(index) is Tensor
             and not _is_compiling()
             and (index.dtype is _int64 or index.is_contiguous())
-            and (index.nbytes <= MAX_TINY_BYTES or is_small(_row_of_gather(index), input, index, None))
+            and (index.nbytes <= _MAX_TINY_PICKS_BYTES or is_small(_row_of_gather(index), input, index, None))
         ):
             if out is None and not sparse_grad:
                 return _gather(input, dim, index)
