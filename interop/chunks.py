@@ -206,7 +206,7 @@ class _Task:
         """Return which indices mean positions in a chunk, and these positions there."""
         starts, sizes = map(np.array, self._span(spans, self.problem.axes))
         positions = find_positions(self.problem, indices, origin) - starts
-        (places,) = np.all((positions >= 0) & (positions < sizes), axis=-1).nonzero()
+        (places,) = np.logical_and.reduce(((positions >= 0) & (positions < sizes)).T).nonzero()
         return places, positions[places]
 
     def gather(self, spans: Spans, data: Any, indices: Any) -> Rows | np.ndarray:
