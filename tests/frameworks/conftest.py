@@ -9,5 +9,5 @@ from gathernest.tools.bench import peers
 def tf():
     """TensorFlow with one thread, as the adapter's tests ask for: it takes another number at its first use only."""
     module = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-    peers.load("tensorflow").start(1)
+    peers.TensorFlow().start(1)
     return module

@@ -29,7 +29,7 @@ def rejected(message: str):
 def tf():
     """TensorFlow with one thread: it takes another number at its first use only."""
     module = library("tensorflow")
-    peers.load("tensorflow").start(1)
+    peers.TensorFlow().start(1)
     return module
 
 
