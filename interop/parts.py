@@ -65,7 +65,10 @@ def find_positions(problem: Problem, indices: np.ndarray, origin: Shape = ()) ->
     check_indices(problem, indices, origin)
     sizes = problem.axis_sizes
     flat = indices.reshape(-1, len(sizes))
-    positions = np.stack([resolve(flat[:, part], size, problem.bounds) for part, size in enumerate(sizes)], -1)
+    columns = [resolve(flat[:, part], size, problem.bounds) for part, size in enumerate(sizes)]
+    if len(columns) == 1:
+        return columns[0][:, np.newaxis]
+    positions = np.stack(columns, -1)
     positions[(positions == NOWHERE).any(-1)] = NOWHERE
     return positions
 

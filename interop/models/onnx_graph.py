@@ -124,12 +124,12 @@ def integer(node: onnx.NodeProto, name: str, default: int) -> int:
 
 def constant_of(node: onnx.NodeProto) -> np.ndarray | None:
     """Return the value of a Constant; None for strings and sparse tensors."""
+    dtypes = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
     for attribute in node.attribute:
         if attribute.name == "value":
             return numpy_helper.to_array(attribute.t)
-        if attribute.name in ("value_int", "value_ints", "value_float", "value_floats"):
-            dtype = np.int64 if "int" in attribute.name else np.float32
-            return np.array(helper.get_attribute_value(attribute), dtype)
+        if attribute.name in dtypes:
+            return np.array(helper.get_attribute_value(attribute), dtypes[attribute.name])
     return None
 
 
@@ -263,11 +263,7 @@ def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
         proto = inliner.inline_local_functions(proto) if proto.functions else proto
         return shape_inference.infer_shapes(proto, data_prop=True)
-    except (
-        shape_inference.InferenceError,
-        RuntimeError,
-        ValueError,
-    ):  # what onnx does not understand stays in the runtime
+    except (shape_inference.InferenceError, RuntimeError, ValueError):  # what onnx rejects stays in the runtime
         return proto
 
 
@@ -287,11 +283,4 @@ def make_part(
     part.graph.output.extend(onnx.ValueInfoProto(name=name, type=graph.types.get(name)) for name in outputs)
     read = {name for node in nodes for name in read_names(node)}
     part.graph.initializer.extend(tensor for name, tensor in graph.initializers.items() if name in read)
-    known = {*inputs, *outputs}
-    part.graph.value_info.extend(
-        onnx.ValueInfoProto(name=name, type=graph.types[name])
-        for node in nodes
-        for name in node.output
-        if name in graph.types and name not in known
-    )
     return part

@@ -89,8 +89,8 @@ def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_a
     grad = rng.integers(-3, 4, wanted.shape)
     wanted_grad = GRADIENTS[operator](grad, indices, shape, bounds=bounds, scale=-2, **attributes)
     for given, places in [(cut(data, rng), indices), (data, cut(indices, rng)), (cut(data, rng), cut(indices, rng))]:
-        for rows in (0, 256):  # in a task for each chunk, and in one for all
-            monkeypatch.setattr(chunked, "MAX_FEW_ROWS", rows)
+        for ratio in (0, 1):  # in a task for each chunk, and in one for all
+            monkeypatch.setattr(chunked, "HELD_RATIO", ratio)
             same(getattr(gn, operator)(given, places, bounds=bounds, **attributes), wanted)
     with dask.config.set({"array.chunk-size": "48B"}):
         for given, places in [

@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch", reason="gathernest.torch needs torch: pip i
 gnt = pytest.importorskip("gathernest.torch", reason="the package gathernest.torch is not installed")
 
 # Torch's own function runs calls by the indices of the first entry, and an operator those of the second.
-SIZES = {"small": (5, 3, torch.tensor([0, 2, 4])), "large": (20_000, 64, torch.arange(40_000) % 20_000)}
+SIZES = {"small": (5, 3, torch.tensor([0, 2, 4])), "large": (20_000, 64, torch.arange(70_000) % 20_000)}
 TABLE, INDEX = torch.zeros(5, 3), SIZES["small"][2]
 FEW_BITS = torch.zeros(3, dtype=torch.uint8).view(torch.int4)
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 INDEX = torch.tensor([[5, 0, 3, 0], [1, 1, 2, 4]])
 TABLE = torch.arange(24.0).reshape(6, 4)
 # The first has few elements, and the second more than every size from which an operator runs.
-TABLES = {"small": (6, 4, 8), "large": (20_000, 64, 40_000)}
+TABLES = {"small": (6, 4, 8), "large": (20_000, 64, 70_000)}
 
 
 class Model(torch.nn.Module):
