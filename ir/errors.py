@@ -93,7 +93,7 @@ class ModelError(GathernestError, ValueError):
 
 
 class DependencyError(GathernestError, ImportError):
-    """A package that gathernest needs is missing or too old."""
+    """A package that gathernest needs is missing or too old, or cannot be loaded."""
 
 
 class InternalError(GathernestError, RuntimeError):

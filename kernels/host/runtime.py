@@ -41,6 +41,9 @@ class Runtime:
         prepared: the prepared calls, by everything that decides them.
         tuned: the tuned schedules of each file that was read.
         forgetters: what empties the tables of the call cache.
+        fork_locks: locks of others, which a fork takes after this one's: they may be taken under it, and not the other
+            way round.
+        in_child: what begins anew in a forked child.
     """
 
     def __init__(self) -> None:
@@ -52,7 +55,9 @@ class Runtime:
         self.prepared: dict[Any, Any] = {}
         self.tuned: dict[Any, Any] = {}
         self.forgetters: list[Callable[[], None]] = []
-        self._stack_size, self._taken = allocate_lock(), 0
+        self.fork_locks: list[RLock] = []
+        self.in_child: list[Callable[[], None]] = []
+        self._stack_size, self._taken = allocate_lock(), list[list[RLock]]()
         self._kinds: set[object] = set()
         self._is_last = False
         self._register()
@@ -95,7 +100,10 @@ class Runtime:
         self._start(thread)
         if thread.ident is None:
             return work()
-        thread.join()
+        while thread.is_alive():
+            thread.join(0.1)
+        if not outcome:  # a signal handler has forked this process meanwhile, which has no such thread
+            return work()
         made, error = outcome
         if error is None:
             return made
@@ -204,22 +212,27 @@ class Runtime:
     def _before_fork(self) -> None:
         had = _hooked_locks()
         self._lock.acquire()
-        self._taken += 1
+        taken = [*self.fork_locks, self._lock]
+        for lock in taken[:-1]:
+            lock.acquire()
+        self._taken.append(taken)
         for name, lock in _hooked_locks().items():
             if name not in had:  # it was imported while the fork waited: its hook only releases, and would complain
                 lock.acquire()
 
     def _after_fork(self) -> None:
-        """Release the lock once for each hook that took it; one that was registered meanwhile did not."""
+        """Release what a hook took, once for each that did; one that was registered meanwhile did not."""
         if self._taken:
-            self._taken -= 1
-            self._lock.release()
+            for lock in self._taken.pop():
+                lock.release()
 
     def _begin_child(self) -> None:
         """In a forked child the team's threads are gone, as is whoever ran a kernel on them."""
         self.team, self._stack_size = None, allocate_lock()
         if self.entry:
             self.entry.known.forget()
+        for begin in self.in_child:
+            begin()
         self._after_fork()
 
 

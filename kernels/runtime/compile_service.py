@@ -71,7 +71,7 @@ class Child:
         """Ask for a kernel."""
         if not self.asked:
             self._heard_s = time.monotonic()
-        cache = {"cache_dir": str(cache_root().parent.absolute()), "cache_limit_mb": knobs.cache_limit_mb}
+        cache = {"cache_dir": _absolute(cache_root().parent), "cache_limit_mb": knobs.cache_limit_mb}
         text = base64.b64encode(pickle.dumps(plan)).decode()
         self._unsent += json.dumps({"key": plan.key, "plan": text, "cache": cache}).encode() + b"\n"
         self.asked[plan.key] = plan
@@ -92,7 +92,7 @@ class Child:
                 if self.asked and not lines and time.monotonic() - self._heard_s > LIMIT_S + 1:  # it ends itself before
                     self._end("it hangs")
                 break
-            except OSError:
+            except (OSError, ValueError):  # the pipe is broken, or closed
                 received = b""
             if not received and not lines:
                 self._end("it has ended")
@@ -114,7 +114,7 @@ class Child:
         while self._unsent:
             try:
                 count = os.write(self.process.stdin.fileno(), self._unsent)
-            except OSError:  # it is full, or the child has ended, which reading tells
+            except (OSError, ValueError):  # it is full, or the child has ended, which reading tells
                 return
             del self._unsent[:count]
 
@@ -127,6 +127,7 @@ class Child:
             self.process.kill()
             self.process.wait()
         self._close()
+        _remove_folders(self.process.pid)
         raise ChildEnded(reason, self.process.returncode)
 
     def _close(self) -> None:
@@ -137,11 +138,14 @@ class Child:
 
 def wait_for_any(children: Iterable[Child]) -> None:
     """Wait until one of some children has answered, or takes more of its requests; at most a tenth of a second."""
-    import select
+    import selectors
 
-    pipes = [(child.process.stdout, child.process.stdin if child._unsent else None) for child in children]
-    with suppress(OSError, ValueError):  # another thread closes them
-        select.select([read for read, _ in pipes], [write for _, write in pipes if write is not None], [], 0.1)
+    with selectors.DefaultSelector() as selector, suppress(OSError, ValueError):  # another thread closes the pipes
+        for child in children:
+            selector.register(child.process.stdout, selectors.EVENT_READ)
+            if child._unsent:
+                selector.register(child.process.stdin, selectors.EVENT_WRITE)
+        selector.select(0.1)
 
 
 @dataclass(slots=True)
@@ -151,7 +155,7 @@ class Missing:
     Attributes:
         plan: its plan.
         calls: how many calls NumPy has answered in its place.
-        state: `seen` by calls, `asked` of the child, `made`, or `failed` in the child.
+        state: `seen` by calls, `asked` of the child, `made`, `failed` in the child, or `left` to NumPy.
         files: what the child sent of it, where the cache cannot be written.
     """
 
@@ -171,6 +175,9 @@ class Kernels:
 
     def __init__(self) -> None:
         self._lock = RLock()
+        self._begin()
+
+    def _begin(self) -> None:
         self._missing: dict[str, Missing] = {}
         self._child: Child | None = None
         self._failures = 0
@@ -201,7 +208,7 @@ class Kernels:
         self._read_answers()
         if missing.state == "seen" and (missing.calls <= 1 or compiles) and _is_stored(plan):
             missing.state = "made"
-        if seconds > COMPILE_S and compiles:
+        if seconds > COMPILE_S and compiles and missing.state != "left":
             return True
         if missing.state == "seen" and compiles and (missing.calls >= 1 or seconds > COMPILE_S / 10):
             self._ask(missing)
@@ -214,6 +221,17 @@ class Kernels:
         missing.calls += 1
         self.answered += 1
         return False
+
+    def leave(self, plan: Plan, error: Exception) -> None:
+        """Leave the calls of a kernel that cannot be loaded to NumPy, and warn of the first one."""
+        with self._lock:
+            is_first = all(missing.state != "left" for missing in self._missing.values())
+            self._missing.setdefault(plan.key, Missing(plan)).state = "left"
+            self.notes.append(f"NumPy answers {plan.problem.name}: {error}")
+        if is_first:
+            import warnings
+
+            warnings.warn(f"NumPy answers the calls of this process: {error}", RuntimeWarning, stacklevel=2)
 
     def see(self, plan: Plan, calls: int) -> None:
         """Count calls that NumPy has answered before there was a plan."""
@@ -276,18 +294,10 @@ class Kernels:
             "service": "not started" if child is None else f"process {child.process.pid}",
         }
 
-    def before_fork(self) -> None:
-        """Wait until no thread imports or starts anything here: in the child it would never end."""
-        self._lock.acquire()
-
-    def after_fork(self) -> None:
-        """Go on in the parent."""
-        self._lock.release()
-
     def forget(self) -> None:
         """Begin anew in a forked child: the service is its parent's, and ends with the last that has its pipe."""
         self._abandon()
-        Kernels.__init__(self)
+        self._begin()
 
     def close(self) -> None:
         """End the service with this process; calls that come later are answered by NumPy."""
@@ -325,6 +335,8 @@ class Kernels:
             for answer in child.answers():
                 self._take_answer(answer)
         except ChildEnded as ended:
+            if self._child is not child:  # a signal handler has forked this process, whose child it is not
+                return
             self._child = None
             asked = [self._missing[key] for key in child.asked]
             self._failures += bool(asked)
@@ -336,7 +348,9 @@ class Kernels:
                 self._ask(missing)
 
     def _take_answer(self, answer: dict[str, Any]) -> None:
-        missing = self._missing[answer["key"]]
+        missing = self._missing.get(answer["key"])
+        if missing is None:  # a signal handler has forked this process meanwhile
+            return
         self._failures = 0
         missing.state = "failed" if "error" in answer else "made"
         if "error" in answer:
@@ -392,8 +406,8 @@ def compile_in_children(
 
 
 KERNELS = Kernels()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=KERNELS.before_fork, after_in_parent=KERNELS.after_fork, after_in_child=KERNELS.forget)
+RUNTIME.fork_locks.append(KERNELS._lock)
+RUNTIME.in_child.append(KERNELS.forget)
 atexit.register(KERNELS.close)
 
 
@@ -418,6 +432,8 @@ def _start_child() -> Any:
         raise OSError(problem)
     folders = [os.path.abspath(folder) for folder in sys.path if folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
+    with suppress(OSError):  # there is no folder for temporary files
+        environment["TMPDIR"] = tempfile.gettempdir()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__],
         bufsize=0,
@@ -473,13 +489,35 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         with knobs.scope(**request["cache"]):
             if _make(plan):
                 return answer
-        with tempfile.TemporaryDirectory(prefix="gathernest-") as folder, knobs.scope(cache_dir=folder):
+        with tempfile.TemporaryDirectory(prefix=_prefix(os.getpid())) as folder, knobs.scope(cache_dir=folder):
             if not _make(plan):
                 raise OSError("no folder can be written")
             files = read_entry(entry_folder(plan.key, plan.pipeline))
         return {**answer, "files": {name: base64.b64encode(content).decode() for name, content in files.items()}}
     except Exception as error:
         return {**answer, "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+
+
+def _prefix(process: int) -> str:
+    """Return how the names of a child's temporary folders begin."""
+    return f"gathernest-{process}-"
+
+
+def _remove_folders(process: int) -> None:
+    """Remove the temporary folders of a child that was killed."""
+    import shutil
+
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{_prefix(process)}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _absolute(folder: Path) -> str:
+    """Return the absolute path of a folder; one in which nothing can be written where the current folder is gone."""
+    try:
+        return str(folder.absolute())
+    except OSError:
+        return f"{os.devnull}{os.sep}{folder}"
 
 
 def _make(plan: Plan) -> bool:

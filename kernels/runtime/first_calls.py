@@ -5,7 +5,6 @@ second begins their import in a thread, and calls are planned when that has ende
 """
 
 import math
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -83,5 +82,4 @@ class FirstCalls:
 
 
 FIRST_CALLS = FirstCalls()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=FIRST_CALLS.forget)
+RUNTIME.in_child.append(FIRST_CALLS.forget)

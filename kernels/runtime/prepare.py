@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import reference
-from ...ir.errors import BoundsError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
+from ...ir.errors import BoundsError, DependencyError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.positions import bounds_error
 from ...ir.problem import Problem
@@ -106,7 +106,11 @@ class Prepared:
         """Return whether there is a kernel by now, which is loaded then."""
         if not KERNELS.can_load(self.plan, _load):
             return False
-        prepared = RUNTIME.make(lambda: _ready(self.plan), kind="awaited")
+        try:
+            prepared = RUNTIME.make(lambda: _ready(self.plan), kind="awaited")
+        except (DependencyError, MemoryError) as error:
+            KERNELS.leave(self.plan, error)
+            return False
         self.plan, self.loaded, self.numbers = prepared.plan, prepared.loaded, prepared.numbers
         self.is_shared, self.splits_rows = prepared.is_shared, prepared.splits_rows
         self.is_awaited = False  # last, as another thread may run it meanwhile
@@ -211,7 +215,16 @@ def see_first_calls() -> None:
 def _loaded(plan: Plan) -> Loaded:
     """Return the kernel of a plan, made or read where it is not in memory."""
     loaded = RUNTIME.loaded.get(plan.key)
-    return RUNTIME.make(lambda: _load(plan)) if loaded is None or knobs.always_compile else loaded
+    if loaded is not None and not knobs.always_compile:
+        return loaded
+    try:
+        return RUNTIME.make(lambda: _load(plan))
+    except GathernestError:
+        raise
+    except (ImportError, OSError) as error:
+        raise DependencyError(
+            f"the compiler cannot be loaded: {error}; give this process more memory, or set GATHERNEST_COMPILE=never"
+        ) from error
 
 
 def _load(plan: Plan) -> Loaded:

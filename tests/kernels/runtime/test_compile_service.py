@@ -313,6 +313,117 @@ def test_a_thread_that_ends_before_the_caller_goes_on_is_not_waited_for(python, 
         assert int(printed) <= 4
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_fork_while_a_thread_imports_the_planner_leaves_both_processes_whole(python, cache_dir, waits):
+    code = f"""
+        import os, sys, time
+        import numpy as np
+        import gathernest as gn
+
+        sys.unraisablehook = lambda error: print("a hook raised", error.exc_value, flush=True)
+        table, rows, service = np.arange(40.0).reshape(10, 4), np.array([3, 1]), "{compile_service.__name__}"
+        for _ in range(2):
+            gn.gather(table, rows)
+        while {waits} and not hasattr(sys.modules.get(service), "problem_with_service"):
+            time.sleep(0)
+        child = os.fork()
+        assert (gn.gather(table, rows) == table[rows]).all()
+        if child == 0:
+            os._exit(0)
+        print("whole", os.waitpid(child, 0)[1])
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.split() == ["whole", "0"]
+
+
+@pytest.mark.thorough
+def test_a_signal_handler_that_forks_while_a_kernel_is_compiled_leaves_both_processes_whole(python, cache_dir):
+    code = """
+        import os, signal
+        import numpy as np
+        import gathernest as gn
+
+        children = []
+        signal.signal(signal.SIGALRM, lambda *_: children.append(os.fork()))
+        table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        kernel = gn.compile("gather", table, rows)
+        assert (kernel(table, rows) == table[rows]).all()
+        if children == [0]:
+            os._exit(0)
+        print("whole", os.waitpid(children[0], 0)[1])
+    """
+    printed = python(code, GATHERNEST_COMPILE="now", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.split() == ["whole", "0"]
+
+
+@pytest.mark.thorough
+def test_numpy_answers_where_there_is_no_memory_to_load_the_compiler(python, cache_dir):
+    code = """
+        import resource, time, warnings
+        import numpy as np
+        import gathernest as gn
+
+        table, rows = np.arange(4000.0).reshape(1000, 4), np.array([3, 1])
+        with open("/proc/self/statm") as file:
+            limit = int(file.read().split()[0]) * resource.getpagesize() + (120 << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            end_s = time.monotonic() + 30
+            while not caught and time.monotonic() < end_s:
+                assert (gn.gather(table, rows) == table[rows]).all()
+            for _ in range(10):
+                assert (gn.gather(table, rows) == table[rows]).all()
+        print(len(caught), caught[0].message)
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.startswith("1 NumPy answers the calls of this process: the compiler cannot be loaded: ")
+
+
+def test_a_relative_cache_folder_where_the_current_folder_is_gone_is_one_that_cannot_be_written(python):
+    code = """
+        import os, warnings
+        import numpy as np
+        import gathernest as gn
+
+        warnings.filterwarnings("ignore", "the cache folder")
+        gn.knobs.cache_dir = "relative"
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
+        for _ in range(3):
+            assert (gn.gather(table, rows) == table[rows]).all()
+        gn.wait()
+        assert (gn.gather(table, rows) == table[rows]).all()
+        print(gn.kernels.runtime.compile_service.KERNELS.status()["kernels_loaded"])
+    """
+    assert python(code, GATHERNEST_COMPILE="background").strip() == "1"
+
+
+@pytest.mark.thorough
+def test_a_service_that_is_killed_leaves_no_temporary_folder(python, tmp_path):
+    code = """
+        import os, signal
+        import numpy as np
+        import gathernest as gn
+        from gathernest.kernels.runtime.compile_service import KERNELS
+
+        table, rows, folder = np.arange(40.0).reshape(10, 4), np.array([3, 1]), os.environ["TMPDIR"]
+        while not os.listdir(folder):
+            gn.gather(table, rows)
+        os.kill(int(KERNELS.status()["service"].split()[-1]), signal.SIGKILL)
+        gn.wait()
+        assert (gn.gather(table, rows) == table[rows]).all()
+        print(os.listdir(folder))
+    """
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    variables = {"GATHERNEST_COMPILE": "background", "GATHERNEST_CACHE_DIR": "/proc/nothing", "TMPDIR": str(folder)}
+    assert python(code, **variables).strip() == "[]"
+
+
 @pytest.mark.thorough
 def test_a_service_that_hangs_is_killed_and_the_kernel_compiled_here(mode, monkeypatch):
     monkeypatch.setattr(compile_service, "LIMIT_S", -0.5)  # half a second
