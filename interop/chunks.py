@@ -305,8 +305,8 @@ def _gather(
             )
             cut = _cut(own, indices.shape, problem.table.dtype, rows)
             if known:
-                check_indices(problem, indices)
                 indices = indices.copy()  # its values decide what is read
+                check_indices(problem, indices)
             if known and any(data.numblocks[axis] > 1 for axis in problem.axes):
                 return _planned(problem, labels, data, indices, cut)
             indices = _as_dask(indices, cut)
@@ -514,9 +514,9 @@ def _reduce(
     of_bags, of_indices = tuple(range(lengths.ndim)), tuple(range(indices.ndim))
     edges = np.cumsum([0, *cut] if is_even else [0, *lengths])[... if is_even else np.cumsum([0, *cut])]
     wanted = (tuple(np.diff(edges).tolist()), *indices.shape[1:])
-    if not is_lazy(indices):
-        check_indices(Problem.checked(Gather(), *specs, bounds), indices)
     known = indices if is_lazy(indices) else indices.copy()
+    if not is_lazy(indices):
+        check_indices(Problem.checked(Gather(), *specs, bounds), known)
     indices = indices.rechunk(wanted) if is_lazy(indices) else _as_dask(known, wanted)
     of_rest = tuple(range(len(of_indices), len(of_indices) + len(shape) - 1))
     pairs = (indices, of_indices, _as_dask(lengths, (cut, *lengths.shape[1:])), of_bags)

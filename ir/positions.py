@@ -28,7 +28,7 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
     """
     if size == 0:
         return np.full(indices.shape, NOWHERE)
-    indices = indices.copy()  # another thread may write to them
+    indices = np.array(indices, order="C")  # a copy, as another thread may write to them; never a scalar
     if bounds is not Bounds.WRAP and indices.size and indices.min() >= 0 and indices.max() < size:
         return indices.astype(np.int64, copy=False)  # a quarter of the time
     if indices.dtype.kind == "u":
@@ -58,9 +58,11 @@ def first_where(
 ) -> tuple[Shape, int] | None:
     """Return the first place, in C order, of the indices that are looked for, and how many there are; None of none.
 
-    `is_looked_for` is handed vectors of whole tuples of `length`. The indices, of any strides, are not copied.
+    `is_looked_for` is handed vectors of whole tuples of `length`. The indices, of any strides, are copied only
+    where their rank is above 32.
     """
-    flat = indices.reshape(-1) if indices.flags.c_contiguous else indices.flat
+    is_copied = indices.ndim > 32  # NumPy's limit for `flat`
+    flat = indices.reshape(-1) if indices.flags.c_contiguous or is_copied else indices.flat
     step = length * max(BLOCK // length, 1)
     first, count = -1, 0
     for start in range(0, indices.size, step):

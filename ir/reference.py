@@ -61,7 +61,7 @@ def run(
     Args:
         operator: with its attributes negative or not.
         data: any shape of rank 1 or more, any dtype; dimensions that are not indexed at its end are carried whole.
-        indices: of a shape that fits, any native integer dtype.
+        indices: of a shape that fits, any native integer dtype; nobody may write to them meanwhile.
         bounds: what an index outside means; with ZERO, one component of a tuple outside makes the whole slice zeros.
         out: where to put the result: of its shape and dtype, and of no memory of the inputs.
 
@@ -90,9 +90,12 @@ def run(
         np.take(read, positions[0], operator.axis, written, "clip")
     else:
         subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
-        is_taken = data.flags.c_contiguous or (data.dtype.kind == "T" and SUBSCRIPTED_STRINGS_CRASH)
+        is_taken = data.flags.c_contiguous or len(subscripts) > 63  # as many arrays are NumPy's limit
+        is_taken = is_taken or (data.dtype.kind == "T" and SUBSCRIPTED_STRINGS_CRASH)
         if out.size and data.size and is_taken:
-            rows = np.ravel_multi_index(np.broadcast_arrays(*subscripts), data.shape[: len(subscripts)], "clip")
+            rows: Any = 0
+            for along, size in zip(subscripts, data.shape, strict=False):
+                rows = rows * size + np.maximum(along, 0)  # an index outside reads the first one
             np.take(read.reshape(-1, *data.shape[len(subscripts) :]), rows, 0, written, "clip")
         elif out.size and data.size:
             written[...] = read[(*subscripts, ...)]  # an Ellipsis keeps an element that is a list
@@ -225,6 +228,7 @@ def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.
         BoundsError: an index is not valid; `out` is untouched.
     """
     operator, bounds = problem.operator, problem.bounds
+    indices = indices.copy()  # another thread may write to them
     written = None if out is None else np.asarray(out)  # `out[...] = ` of a subclass may mean something else
     try:
         if problem.gradient is None:

@@ -201,7 +201,8 @@ def _run_filled(
             "with out[...] = result"
         )
     element, operator = fill.element(data.dtype), operator.normalized(data.shape, indices.shape)
-    places = places_outside(operator, data.shape, indices)  # `out` may lie in the memory of indices
+    indices = indices.copy()  # another thread may write to them, and `out` may lie in their memory
+    places = places_outside(operator, data.shape, indices)
     return put(operator, run_operator(operator, data, indices, Bounds.ZERO, out), places, element)
 
 

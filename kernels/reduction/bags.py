@@ -163,6 +163,7 @@ def make_bags(
     Raises:
         BoundsError: an index is not valid under `bounds`.
     """
+    indices = indices.copy()  # another thread may write to them
     positions = resolve(indices.reshape(-1), size, bounds)
     is_nowhere = positions == NOWHERE
     if bounds is not Bounds.ZERO and is_nowhere.any():

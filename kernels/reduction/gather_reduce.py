@@ -283,9 +283,10 @@ def deliver(
 ) -> np.ndarray:
     """Return a result in its shape and dtype; in `out`, whose memory is `written`, if there is one."""
     if result is not written:
-        result = rounded(result.reshape(shape), dtype)
-        if written is not None:
-            written[...] = result
+        with np.errstate(all="ignore"):  # sums may become infinite
+            result = rounded(result.reshape(shape), dtype)
+            if written is not None:
+                written[...] = result
     return result if out is None else out
 
 

@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ...ir.numbers import parse_whole
 from ..host.cpu import affine_cores, usable_cores
 from ..host.knobs import ENVIRONMENT, environment_key, knobs
 from ..host.runtime import RUNTIME
 from .disk_cache import native_code
 
+# Largest size of a team of threads, relative to the number of cores.
+MAX_TEAM_FACTOR = 4
 _NUMBA_NUM_THREADS = environment_key("NUMBA_NUM_THREADS")
 
 
@@ -54,8 +57,7 @@ def _numba_threads(cores: int) -> int:
     imported = getattr(sys.modules.get("numba.core.config"), "NUMBA_NUM_THREADS", None)  # or half imported
     if imported is not None:
         return imported
-    text = os.environ["NUMBA_NUM_THREADS"] if ENVIRONMENT.get(_NUMBA_NUM_THREADS) else ""
-    return int(text) if text.isdecimal() and int(text) > 0 else cores
+    return _parse_threads(os.environ["NUMBA_NUM_THREADS"], cores) if ENVIRONMENT.get(_NUMBA_NUM_THREADS) else cores
 
 
 def started_threads() -> int:
@@ -95,15 +97,23 @@ def _make_team() -> None:
 
     if RUNTIME.team is None:
         try:
-            RUNTIME.team = Team(_numba_threads(affine_cores()), native_code)
+            most = MAX_TEAM_FACTOR * (os.cpu_count() or 1)  # a member takes memory from the start
+            RUNTIME.team = Team(min(_numba_threads(affine_cores()), most), native_code)
         except OSError:
             RUNTIME.team = False
 
 
 def _read_openmp_threads() -> int:
     """Return the limit of OMP_NUM_THREADS, which pools of workers set for the libraries that they call."""
-    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(first) if first.isdecimal() and int(first) > 0 else sys.maxsize
+    return _parse_threads(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip(), sys.maxsize)
+
+
+def _parse_threads(text: str, otherwise: int) -> int:
+    """Return the number of threads that a text is; `otherwise` where it is none."""
+    try:
+        return parse_whole(text, 1)
+    except ValueError:
+        return otherwise
 
 
 _openmp_threads = _read_openmp_threads()

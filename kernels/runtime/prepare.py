@@ -121,6 +121,7 @@ class Prepared:
         from ...ir.modules.context import parse_module
         from .compile import run_stages
 
+        indices = indices.copy()  # another thread may write to them
         try:
             interpret(parse_module(run_stages(self.plan)[-1].text), data, indices, out)
         except BoundsError:

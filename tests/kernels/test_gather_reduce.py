@@ -126,6 +126,13 @@ def test_gradient_of_narrow_maxima_with_nan_gives_no_warning():
     assert gradient.astype(np.float32).sum() == grad.size
 
 
+@pytest.mark.filterwarnings("error")
+def test_sums_that_become_infinite_give_no_warning():
+    data = np.full((4, 3), 60000, ">f2")
+    assert np.isposinf(gn.gather_reduce(data, [[0, 1]]).astype(np.float32)).all()
+    assert np.isposinf(gn.gather_reduce(data, [0, 1], offsets=[0], out=np.zeros((1, 3), ">f2")).astype("f4")).all()
+
+
 def test_maximum_leaves_indices_outside_out():
     got = gn.gather_reduce(-np.abs(DATA), [[70, 3, -70, 4], [70, 70, 70, 70]], reduce="max", bounds="zero")
     assert got.tobytes() == np.stack([np.maximum(*-np.abs(DATA[3:5])), np.zeros(24, np.float32)]).tobytes()

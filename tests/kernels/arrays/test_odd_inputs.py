@@ -1,6 +1,7 @@
 """Inputs that nobody expects: each gives the right answer or one clear error."""
 
 import asyncio
+import contextlib
 import pickle
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
@@ -147,6 +148,52 @@ def test_a_cache_folder_in_the_home_folder_is_found(monkeypatch):
 def test_ragged_lists_are_rejected_by_name(name):
     with pytest.raises(gn.InvalidGatherError, match=f"{name} does not make an array: .*inhomogeneous"):
         gn.gather(**{"data": [1, 2], "indices": [0], name: [[1], [2, 3]]})
+
+
+# The knobs by which NumPy answers, and by which kernels do.
+NUMPY, KERNEL = {"compile": "never", "schedule": None}, {"compile": "now"}
+
+
+@pytest.mark.parametrize("knobs", [NUMPY, KERNEL], ids=["numpy", "kernel"])
+def test_more_than_32_dimensions_are_gathered_and_checked(cache_dir, knobs):
+    shape = (2, 2) + (1,) * 31
+    data, indices = np.arange(8.0).reshape(2, 4, *shape[2:])[:, ::2], np.ones(shape, np.int64)
+    with gn.knobs.scope(**knobs):
+        assert gn.gather_elements(data, indices).ravel().tolist() == [4, 6, 4, 6]
+        assert gn.gather_elements_grad(data, indices, shape).ravel().tolist() == [0, 0, 4, 8]
+        with pytest.raises(gn.BoundsError, match=r"index 3 at position \(0, 0, "):
+            gn.gather_elements(data, 3 * indices[::-1])
+
+
+@pytest.mark.parametrize("data", [np.ones((1,) * 64), np.ones((1,) * 63 + (2,))[..., ::2]], ids=["rows", "strided"])
+def test_numpy_gathers_by_tuples_of_64(cache_dir, data):
+    with gn.knobs.scope(**NUMPY):
+        assert gn.gather_nd(data, np.zeros((2, 64), np.int64)).tolist() == [1, 1]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bounds", ["error", "zero"])
+def test_one_tuple_of_the_largest_index_is_outside_without_a_warning(cache_dir, bounds):
+    raised = contextlib.nullcontext() if bounds == "zero" else pytest.raises(gn.BoundsError, match="index 92233720")
+    with raised, gn.knobs.scope(**NUMPY):
+        assert gn.gather_nd(np.ones((3, 4)), np.array([2**63 - 1, 0]), bounds=bounds) == 0
+
+
+def test_a_current_folder_that_is_gone_lets_kernels_be_made(python):
+    code = """
+    import os
+    import tempfile
+
+    import numpy as np
+
+    import gathernest as gn
+
+    os.chdir(folder := tempfile.mkdtemp())
+    os.rmdir(folder)
+    with gn.knobs.scope(compile="now", always_compile=True):
+        print(gn.gather(np.arange(4), [3]))
+    """
+    assert python(code) == "[3]\n"
 
 
 def test_an_error_of_many_indices_takes_few_mb():

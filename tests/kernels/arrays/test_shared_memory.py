@@ -1,5 +1,6 @@
 """Indices that other threads or processes write, after they were checked: nothing is read outside data."""
 
+import os
 from multiprocessing import shared_memory
 
 import numpy as np
@@ -168,3 +169,48 @@ WRITTEN = """
 @pytest.mark.thorough
 def test_indices_in_any_memory_may_be_written_by_another_thread(python):
     assert len(python(WRITTEN).splitlines()) == 6
+
+
+# Another process makes every other index lead far away and back. Data have ones alone.
+READ_TWICE = """
+    import contextlib
+    import mmap
+    import os
+    import signal
+
+    import numpy as np
+
+    import gathernest as gn
+
+    gn.knobs.compile = "never"
+    data, table, fill = np.ones((100, 4)), np.ones((100, 100)), gn.Fill(1)
+    words = np.frombuffer(mmap.mmap(-1, 1 << 14), np.int64)
+    pairs, rows = words.reshape(-1, 2), words.reshape(-1, 4)[:100]
+    calls = {
+        "gather": lambda: gn.gather(data, words),
+        "fill": lambda: gn.gather(data, words, bounds=fill),
+        "take": lambda: gn.take(data, words, 0, mode="fill", fill_value=1),
+        "tuples": lambda: gn.gather_nd(table, pairs),
+        "elements": lambda: gn.gather_elements(data, rows, 0),
+        "sums": lambda: gn.gather_reduce(data, pairs, padding_index=7) / 2,
+    }
+    parent, child = os.getpid(), os.fork()
+    while not child and os.getppid() == parent:
+        words[::2] = 1 << 45
+        words[::2] = 3
+    if child:
+        try:
+            for name, call in calls.items():
+                for _ in range(100):
+                    with contextlib.suppress(gn.BoundsError):
+                        assert (call() == 1).all(), name
+            print("done", flush=True)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_numpy_gives_elements_of_data_or_an_error_where_indices_change(python):
+    assert python(READ_TWICE) == "done\n"

@@ -100,7 +100,9 @@ def test_affinity_that_changes_after_the_import_is_kept_to(kernel):
         pytest.param("OMP_NUM_THREADS", " 1,4 ", 1, 2, marks=pytest.mark.thorough),
         pytest.param("OMP_NUM_THREADS", "many", 2, 2, marks=pytest.mark.thorough),
         pytest.param("OMP_NUM_THREADS", "0", 2, 2, marks=pytest.mark.thorough),
+        pytest.param("OMP_NUM_THREADS", "9" * 5000, 2, 2, marks=pytest.mark.thorough, id="OMP-digits"),
         pytest.param("NUMBA_NUM_THREADS", "1", 1, 1, marks=pytest.mark.thorough),
+        pytest.param("NUMBA_NUM_THREADS", "1000000000", 2, 2, marks=pytest.mark.thorough),
     ],
 )
 @needs_two_threads
