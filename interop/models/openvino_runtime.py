@@ -100,7 +100,18 @@ class OpenVinoModel(Runtime):
 
 
 def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run:
-    """Return a function that runs a model on values of some names; each thread has a request of its own."""
+    """Return a function that runs a model on values of some names; each thread has a request of its own.
+
+    Raises:
+        ModelError: OpenVINO does not compile the model; or a Gather surely gives no elements: OpenVINO divides by their
+            number when it compiles one whose shapes are known, which ends the process.
+    """
+    for node in model.get_ops():
+        if node.get_type_name() == "Gather" and 0 in (_spec_of(node.output(0)).shape or ()):
+            raise ModelError(
+                f"Gather {node.get_friendly_name()!r} gives no elements, as the sizes of its result are "
+                f"{list(_spec_of(node.output(0)).shape)}, and {title} cannot compile that; correct the shapes"
+            )
     with _kept_signal_stack():
         compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
 
