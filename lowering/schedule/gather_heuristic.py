@@ -113,8 +113,7 @@ class _Choosing:
         if not loaded.has(HoistIndices):
             gathered = gathered.with_prefetches(beside_gathers(nest, self.machine, loaded.prefetches()))
         at_random, ascending = (
-            round(model.time_us(gathered, ascending=order) / model.time_us(loaded, ascending=order), 3)
-            for order in (False, True)
+            model.time_us(gathered, ascending=order) / model.time_us(loaded, ascending=order) for order in (False, True)
         )
         if max(1 / at_random, 1 / ascending, 1.0) <= max(at_random, ascending, 1.0):
             return loaded
