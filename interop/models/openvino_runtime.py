@@ -107,10 +107,13 @@ def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run
             number when it compiles one whose shapes are known, which ends the process.
     """
     for node in model.get_ops():
-        if node.get_type_name() == "Gather" and 0 in (_spec_of(node.output(0)).shape or ()):
+        if node.get_type_name() != "Gather" or node.get_output_partial_shape(0).is_dynamic:
+            continue
+        sizes = list(node.get_output_shape(0))
+        if 0 in sizes:
             raise ModelError(
-                f"Gather {node.get_friendly_name()!r} gives no elements, as the sizes of its result are "
-                f"{list(_spec_of(node.output(0)).shape)}, and {title} cannot compile that; correct the shapes"
+                f"Gather {node.get_friendly_name()!r} gives no elements, as the sizes of its result are {sizes}, "
+                f"and {title} cannot compile that; correct the shapes"
             )
     with _kept_signal_stack():
         compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
