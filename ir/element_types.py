@@ -121,12 +121,19 @@ def _check_sizes(text: str) -> None:
     """Raise UnknownSizeError where words stand for sizes in front of an element type."""
     *sizes, element = text.split()[0].split("x") if text.strip() else [""]
     unknown = next((size for size in sizes if not size.isascii() or not size.isdigit()), None)
-    if unknown is None or not re.fullmatch(r"[^\W\d]\w*|\?", unknown):
+    if unknown is None and sizes and not element:
+        raise InvalidGatherError(f"{show(text)} has no element type; write one behind the sizes, as in 1000x4xf32")
+    is_number = unknown is not None and re.fullmatch(r"[0-9][\w.+]*", unknown, re.ASCII)
+    if unknown is None or not (is_number or re.fullmatch(r"[^\W\d]\w*|\?", unknown)):
         return
     try:
         parse_element_type(element)
     except InvalidGatherError:
         return
+    if is_number:
+        raise InvalidGatherError(
+            f"size {show(unknown)} of {show(text)} is no whole number; write each size in digits, as in 1000x4xf32"
+        )
     raise UnknownSizeError(
         f"{text!r} leaves the size {unknown!r} open; write a whole number for each size, as in 1000x4xf32"
     )

@@ -5,6 +5,7 @@ runs it, and a digest of the rest, so a file that nobody edited is known, and re
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,12 +65,15 @@ def write_stages(folder: Path, stages: Sequence[Stage], comment: str = "") -> No
         GathernestError: the folder is a file.
         OSError: it cannot be written.
     """
-    if folder.is_file():
+    if folder.exists() and not folder.is_dir():
         raise GathernestError(f"{folder} is a file, and stages go to a folder; name another")
     folder.mkdir(parents=True, exist_ok=True)
     for number, stage in enumerate(stages):
         text = f"{comment}// {stage.name} (as made: {_digest(stage.text)})\n{stage.text}"
-        (folder / f"{number:02}-{stage.pass_name}.mlir").write_text(text, encoding="utf-8")
+        path = folder / f"{number:02}-{stage.pass_name}.mlir"
+        if path.exists() and not path.is_file():
+            raise GathernestError(f"{path} is no plain file, and is not overwritten; name another folder")
+        path.write_text(text, encoding="utf-8")
 
 
 def edited_stages(folder: Path) -> tuple[StageFile, ...]:
@@ -84,7 +88,12 @@ def edited_stages(folder: Path) -> tuple[StageFile, ...]:
 
 
 def last_changes(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a stage in a folder of dumps is edited: names, times and sizes; raises OSError."""
+    """Return what changes when a stage in a folder of dumps is edited: names, times and sizes.
+
+    There are none where the path is no folder, as for a name that is too long. Raises OSError.
+    """
+    if not os.path.isdir(folder):
+        return ()
     files = sorted(folder.glob("*/*.mlir"))
     return tuple((str(path), status.st_mtime_ns, status.st_size) for path in files for status in [path.stat()])
 

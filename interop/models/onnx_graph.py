@@ -19,6 +19,9 @@ OWN_DOMAINS = ("", "ai.onnx")
 REDUCTIONS: dict[str, Reduction] = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max"}
 # A constant with more elements is none of a pattern.
 MAX_CONSTANT_SIZE = 1 << 16
+# Data propagation of onnx makes a dimension of each element of a vector. Propagate at most this number of elements,
+# which takes 0.3 s and 70 MB; with more, the types that depend on the values of vectors stay unknown.
+MAX_PROPAGATED_ELEMENTS = 1 << 20
 
 
 class Graph:
@@ -262,9 +265,36 @@ def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     try:
         proto = inliner.inline_local_functions(proto) if proto.functions else proto
-        return shape_inference.infer_shapes(proto, data_prop=True)
-    except (shape_inference.InferenceError, RuntimeError, ValueError):  # what onnx rejects stays in the runtime
-        return proto
+        proto = shape_inference.infer_shapes(proto)
+        if _propagated_elements(proto.graph, {}) <= MAX_PROPAGATED_ELEMENTS:
+            proto = shape_inference.infer_shapes(proto, data_prop=True)
+    except (shape_inference.InferenceError, MemoryError, RuntimeError, ValueError):
+        pass  # what onnx rejects stays in the runtime
+    return proto
+
+
+def _propagated_elements(graph: onnx.GraphProto, outer: Mapping[str, int]) -> int:
+    """Return an upper bound of the elements of all vectors that data propagation makes dimensions of.
+
+    Args:
+        graph: of a model whose types are inferred.
+        outer: the elements of values around a subgraph, by name.
+    """
+    sizes, total = dict(outer), 0
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        sizes[info.name] = max(dims[0].dim_value, 1) if len(dims) == 1 else 0
+    sizes |= {tensor.name: tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1}
+    for node in graph.node:
+        total += sum(_propagated_elements(body, sizes) for body in bodies(node))
+        if not onnx.defs.has(node.op_type) or not onnx.defs.get_schema(node.op_type).has_data_propagation_function:
+            continue
+        read = [sizes.get(name, 0) for name in node.input if name]
+        joined = sum(read) if node.op_type == "Concat" and all(read) else max(read, default=0)
+        for name in node.output:
+            sizes[name] = max(sizes.get(name, 0), joined)
+        total += sum(read) + joined
+    return total
 
 
 def make_part(

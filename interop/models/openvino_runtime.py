@@ -100,7 +100,21 @@ class OpenVinoModel(Runtime):
 
 
 def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run:
-    """Return a function that runs a model on values of some names; each thread has a request of its own."""
+    """Return a function that runs a model on values of some names; each thread has a request of its own.
+
+    Raises:
+        ModelError: OpenVINO does not compile the model; or a Gather surely gives no elements: OpenVINO divides by their
+            number when it compiles one whose shapes are known, which ends the process.
+    """
+    for node in model.get_ops():
+        if node.get_type_name() != "Gather" or node.get_output_partial_shape(0).is_dynamic:
+            continue
+        sizes = list(node.get_output_shape(0))
+        if 0 in sizes:
+            raise ModelError(
+                f"Gather {node.get_friendly_name()!r} gives no elements, as the sizes of its result are {sizes}, "
+                f"and {title} cannot compile that; correct the shapes"
+            )
     with _kept_signal_stack():
         compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
 

@@ -19,7 +19,7 @@ from ...lowering.native.kernel_code import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
 from ...lowering.schedule.steps import SpecializeInner
 from ..host.c_compiler import c_compiler, run_c_compiler
-from ..host.files import publish
+from ..host.files import check_replaceable, publish
 from ..host.knobs import knobs
 from ..host.machine import GENERIC
 from ..runtime.compile import build_program
@@ -83,6 +83,7 @@ def build_library(
         OSError: the files cannot be written.
     """
     compiler, target = c_compiler("gathernest build"), target_named(cpu)
+    check_replaceable(out)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as making:
         objects = [Path(making) / f"{number}.o" for number in range(len(functions))]
         for path, function in zip(objects, functions, strict=True):

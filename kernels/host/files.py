@@ -14,12 +14,19 @@ MOST_BYTES = 64 * 1024**2
 _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
+def check_replaceable(path: Path) -> None:
+    """Check that there is nothing at a path, or a plain file; raises OSError for a device, a pipe or a folder."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "is no plain file, and is not replaced; name another file", str(path))
+
+
 def publish(path: Path, text: str) -> None:
     """Put a file in its place whole: under a temporary name in its folder, which is made if need be, then renamed.
 
     Raises:
-        OSError: it cannot be written; nothing is left behind.
+        OSError: it cannot be written, or what is there is no plain file; nothing is left behind.
     """
+    check_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)

@@ -67,7 +67,7 @@ def _whole(text: str) -> int:
 
 
 def _path(text: str) -> Path:
-    if not text:
+    if not text or "\0" in text:
         raise ValueError
     return Path(text).expanduser()
 

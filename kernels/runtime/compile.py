@@ -20,6 +20,7 @@ from ...lowering.numba.emitter import emit, not_lowered
 from ...lowering.numba.program import Program
 from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
 from ...lowering.stage_files import write_stages
+from ..host.files import publish
 from ..host.knobs import KnobError, knobs
 from .plan import Plan
 
@@ -127,7 +128,7 @@ def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> No
     try:
         problem = plan.problem
         write_stages(target, stages, header(problem, problem.source, problem.indices))
-        (target / f"{len(stages):02}-kernel.py").write_text(program.source)
+        publish(target / f"{len(stages):02}-kernel.py", program.source)
     except OSError as error:
         raise KnobError(
             f"{knobs.told('dump_dir')} cannot be written ({error.strerror}); set it to another folder, or leave it out"

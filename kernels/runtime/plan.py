@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -116,7 +117,7 @@ def make_plan(problem: Problem, schedule: Schedule | Pipeline | None = None, *, 
     plan, folder = _planned(problem, schedule, takes_tuned), knobs.override_dir
     if folder is None:
         return plan
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike the method of paths, it raises no error for a name that is too long
         raise KnobError(
             f"{knobs.told('override_dir')} is not a folder; set it to one that a dump of stages wrote, or leave it out"
         )

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -176,6 +177,21 @@ def test_model_without_inputs_runs():
     model = load(ov.Model([op.result(op.relu(rows))], [], "none"))
     for got in (model.run({}), model()):
         assert got[model.outputs[0]].tobytes() == np.maximum(TABLE[[3, 1]], 0).tobytes()
+
+
+@pytest.mark.parametrize(("sizes", "result"), [([5, 0], "[2, 0]"), ([-1, -1], "")], ids=["known", "open"])
+def test_gather_without_elements_is_loaded_unless_its_sizes_are_known(sizes, result):
+    a = op.parameter(sizes, np.float32, name="a")
+    a.output(0).set_names({"a"})
+    model = ov.Model([op.result(op.gather(op.relu(a), const(3, 1), axis(0)))], [a], "none")
+    if result:
+        with pytest.raises(
+            gn.ModelError, match=rf"gives no elements, as the sizes of its result are {re.escape(result)}"
+        ):
+            load(model)
+    else:
+        (found,) = load(model)(np.zeros((5, 0), np.float32)).values()
+        assert found.shape[1] == 0
 
 
 def test_model_with_variables_runs_whole():

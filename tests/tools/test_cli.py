@@ -256,3 +256,23 @@ def test_progress_shows_its_title_its_steps_and_what_is_said(monkeypatch, capsys
     assert "3/7" in first
     assert "5/9" in last
     assert "order=[/red] {x} :smile:" in last
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("build", "--so", "pipe", "--data", "9x4xf32", "--indices", "5xi64"),
+        ("build", "--so", "lib.so", "--header", "pipe", "--data", "9x4xf32", "--indices", "5xi64"),
+        ("report", "-o", "pipe", "--no-timing", "--data", "9x4xf32", "--indices", "5xi64"),
+        ("doctor", "--calibrate", "--dry-run", "--machine-file", "pipe"),
+    ],
+    ids=["library", "header", "report", "machine"],
+)
+def test_a_pipe_is_left_alone_by_what_writes_files(gathernest, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    ended = gathernest(*words)
+    assert (ended.status, ended.out) == (2, "")
+    assert "pipe is a device or a pipe, no plain file; name another file" in ended.err
+    assert Path("pipe").is_fifo()

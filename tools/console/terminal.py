@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...ir.errors import SOURCE_HINT, GathernestError, did_you_mean, show
 from ...ir.numbers import MAX_INT64, MIN_INT64, parse_whole
+from ...kernels.host.files import check_replaceable
 from ...kernels.host.knobs import knobs
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> 
     place = check_given(option, path, "file")
     if place.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file in it")
+    if place.exists() and not place.is_file():
+        raise UsageError(f"{option} {path} is a device or a pipe, no plain file; name another file")
     _check_place(option, place, "file")
     if not makes_folder and not place.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {place.parent}; make it first")
@@ -194,10 +197,11 @@ def _check_place(option: str, place: Path, kind: str) -> None:
 
 
 def write_text(target: str, text: str) -> None:
-    """Write a text to a file, or to standard output for `-`."""
+    """Write a text to a plain file, or to standard output for `-`; raises OSError."""
     if target == "-":
         sys.stdout.write(text)
     else:
+        check_replaceable(Path(target))
         Path(target).write_text(text, encoding="utf-8")
 
 

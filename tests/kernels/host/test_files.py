@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from gathernest.kernels.host import files
-from gathernest.kernels.host.files import MOST_BYTES, check_own, read_own
+from gathernest.kernels.host.files import MOST_BYTES, check_own, publish, read_own
 
 
 def facts_of(mode: int, user: int = 0) -> os.stat_result:
@@ -55,3 +55,11 @@ def test_publishing_where_no_file_can_be_names_the_file_itself(tmp_path):
     with pytest.raises(OSError, match="File name too long") as caught:
         files.publish(tmp_path / name, "")
     assert caught.value.filename == str(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+def test_a_pipe_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="is no plain file, and is not replaced; name another file"):
+        publish(tmp_path / "pipe", "text")
+    assert (tmp_path / "pipe").is_fifo()

@@ -211,6 +211,12 @@ def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(unnamed_machine,
             gn.compile("gather", "101x64xf32", "500xi64")
 
 
+def test_costs_that_differ_by_nine_digits_choose_a_schedule(tmp_path):
+    (tmp_path / "machine.json").write_text('{"lane_load_ns": 65536, "lane_gather_ns": 1.0}')
+    with knobs.scope(machine=tmp_path / "machine.json"):
+        assert "gather-lanes" in str(gn.compile("gather_elements", "100x100xf64", "100x100xi32", axis=1).schedule)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
 def test_a_pipe_is_no_machine_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")

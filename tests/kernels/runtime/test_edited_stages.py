@@ -1,6 +1,7 @@
 """The knob `override_dir`: stages that a person edited, through to the compiled kernel, and never without the knob."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -188,6 +189,22 @@ def test_pass_that_fails_behind_an_edited_stage_does_not_ask_for_a_report(dump, 
         GathernestError, match="fold-bounds failed: KeyError: 'x'; an edited stage may be why: what print"
     ):
         gathered(dump)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+@pytest.mark.parametrize("name", [NEST, "kernel.py"])
+def test_dump_overwrites_plain_files_only(dump, name):
+    (path,) = dump.glob(f"*/*{name}")
+    path.unlink()
+    os.mkfifo(path)
+    with gn.knobs.scope(dump_dir=dump, always_compile=True), pytest.raises(GathernestError, match="is no plain file"):
+        gn.gather(DATA, INDICES)
+    assert path.is_fifo()
+
+
+def test_name_too_long_is_no_folder_of_edits(tmp_path):
+    with pytest.raises(KnobError, match=r"^knobs.override_dir=.* is not a folder; set it to one that a dump"):
+        gathered(tmp_path / ("x" * 300))
 
 
 def test_folder_of_edits_must_be_there(tmp_path):
