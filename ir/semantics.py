@@ -92,7 +92,7 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
     """Return the bounds mode of that name; raises InvalidGatherError, which suggests the closest one."""
     try:
         return _MODES[bounds]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):  # NumPy cannot hash a timedelta without a unit, by a ValueError
         names = [mode.value for mode in Bounds]
         hint = did_you_mean(show(bounds), names)
         if isinstance(bounds, str) and bounds.lower() == "fill":
