@@ -176,7 +176,9 @@ def bisect(
         pipeline = make_plan(problem, None if schedule is None else Schedule.parse(schedule)).pipeline
     elif schedule is not None:
         raise ScheduleError(TWO_PIPELINES)
-    passes = parse_passes(pipeline) if isinstance(pipeline, str) else pipeline
+    passes: Any = pipeline
+    if isinstance(passes, str) or not (isinstance(passes, Sequence) and all(isinstance(p, ModulePass) for p in passes)):
+        passes = parse_passes(passes)
     if prove:
         return first_refuted(problem, passes)
     return bisect_problem(problem, passes)
