@@ -176,9 +176,10 @@ def bisect(
         pipeline = make_plan(problem, None if schedule is None else Schedule.parse(schedule)).pipeline
     elif schedule is not None:
         raise ScheduleError(TWO_PIPELINES)
-    passes: Any = pipeline
-    if isinstance(passes, str) or not (isinstance(passes, Sequence) and all(isinstance(p, ModulePass) for p in passes)):
-        passes = parse_passes(passes)
+    if isinstance(pipeline, list | tuple) and all(isinstance(each, ModulePass) for each in pipeline):
+        passes: Sequence[ModulePass] = pipeline
+    else:
+        passes = parse_passes(pipeline)  # type: ignore[arg-type]
     if prove:
         return first_refuted(problem, passes)
     return bisect_problem(problem, passes)
