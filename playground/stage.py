@@ -202,10 +202,13 @@ def table_of(operator: Any, array: Any, data_shape: tuple[int, ...] | None) -> A
     """Return data of an operator, or its spec for a gradient, whose first array is grad.
 
     Raises:
-        InvalidGatherError: a gradient comes without the shape of data.
+        InvalidGatherError: a gradient comes without the shape of data, or another operator with it.
     """
-    if isinstance(operator, str) and operator.endswith("_grad") and data_shape is None:
+    is_gradient = isinstance(operator, str) and operator.endswith("_grad")
+    if is_gradient and data_shape is None:
         raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
+    if not is_gradient and data_shape is not None:
+        raise InvalidGatherError(f"data_shape is for gradients, and {show(operator)} is none; leave it out")
     return array if data_shape is None else ArraySpec(data_shape, array.dtype)
 
 

@@ -147,6 +147,8 @@ ERRORS = {
     "a long number for an engine": ({"engine": LONG}, "there is no engine an integer of 20001 bits; use interpreter"),
     "an array for an engine": ({"engine": DATA}, r"there is no engine array\(\[\["),
     "an array for a pipeline": ({"pipeline": DATA}, r"a pipeline must be text, .*, got array\(\[\["),
+    "a shape of data": ({"data_shape": (5, 8)}, "data_shape is for gradients, and 'gather' is none; leave it out"),
+    "an array for a scale": ({"scale": DATA}, "scale must be a "),
     "a seed that is no number": ({"seed": 1.5}, "seed must be a whole number from 0, got 1.5"),
     "no text of a pipeline": ({"pipeline": LONG}, "a pipeline must be text, .*, got an integer of 20001 bits"),
     "a pass that is not there": ({"pipeline": "tile-lops"}, "there is no pass 'tile-lops'; did you mean 'tile-loops'"),
