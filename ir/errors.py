@@ -24,8 +24,15 @@ def show(value: object) -> str:
     """Return the `repr` of a value for a message, shortened; an integer that is too long to print by its bits."""
     try:
         return shorten(repr(value))
-    except ValueError:  # Python prints no integers of more than some thousand digits
-        return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+    except (ValueError, RecursionError):  # Python prints no integers of more than some thousand digits
+        if isinstance(value, int):
+            return f"an integer of {value.bit_length()} bits"
+        return f"a value of type {type(value).__name__}"
+
+
+def show_words(values: Iterable[object]) -> str:
+    """Return values with commas between for a message, as a pipeline has them: texts without quotation marks."""
+    return ",".join(value if isinstance(value, str) else show(value) for value in values)
 
 
 def _with_short_words(text: str) -> str:

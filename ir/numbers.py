@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 from .errors import show
@@ -9,14 +10,13 @@ from .errors import show
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 # Longer texts of numbers are rejected unread: Python takes quadratic time for them, and fails from 4300 digits.
 _MAX_NUMBER_LENGTH = 64
+# Python's `int` takes underscores and the digits of other scripts, too.
+_WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 
 
 def parse_whole(text: str, least: int = 0, most: int = MAX_INT64) -> int:
     """Return the whole number that a text is; raises ValueError where it is none from `least` to `most`."""
-    try:
-        number = int(text) if len(text) <= _MAX_NUMBER_LENGTH else None
-    except ValueError:
-        number = None
+    number = int(text) if len(text) <= _MAX_NUMBER_LENGTH and _WHOLE.fullmatch(text) else None
     if number is None or not least <= number <= most:
         upper = "below 2**63" if most == MAX_INT64 else f"up to {most}"
         raise ValueError(f"expected a whole number from {least} {upper}, got {show(text)}")

@@ -92,7 +92,7 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
     """Return the bounds mode of that name; raises InvalidGatherError, which suggests the closest one."""
     try:
         return _MODES[bounds]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):  # NumPy cannot hash a timedelta without a unit, by a ValueError
         names = [mode.value for mode in Bounds]
         hint = did_you_mean(show(bounds), names)
         if isinstance(bounds, str) and bounds.lower() == "fill":
@@ -102,12 +102,12 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
         ) from None
 
 
-def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int:
-    """Return `value` as an int; raises InvalidGatherError, which names the argument, where it is none.
+def integer_argument(value: Any, name: str, *, allow_array: bool = False, least: int = MIN_INT64) -> int:
+    """Return `value` as an int; raises InvalidGatherError, which names the argument, where it is none from `least` on.
 
     With `allow_array` it may be a 0-D array or an array of one element, as OpenVINO's third input.
     """
-    if type(value) is int and MIN_INT64 <= value <= MAX_INT64:
+    if type(value) is int and least <= value <= MAX_INT64:
         return value
     wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
     candidate: Any = value
@@ -122,9 +122,11 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
         except TypeError:
             pass
         else:
-            if MIN_INT64 <= number <= MAX_INT64:
+            if least <= number <= MAX_INT64:
                 return number
             wanted += ", of at most 64 bits"
+    if least != MIN_INT64:
+        wanted = f"a whole number from {least}"
     raise InvalidGatherError(f"{name} must be {wanted}, got {_describe(value)}")
 
 

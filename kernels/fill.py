@@ -45,8 +45,9 @@ class Fill:
             raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")
         element, is_same = given, False
         with np.errstate(all="ignore"), suppress(TypeError, ValueError, OverflowError):
-            element = (given.real if given.dtype.kind == "c" and dtype.kind != "c" else given).astype(dtype)
-            is_same = _holds(element, given)
+            if _is_of_kind(given.dtype, dtype):
+                element = (given.real if given.dtype.kind == "c" and dtype.kind != "c" else given).astype(dtype)
+                is_same = _holds(element, given)
         if not is_same:
             raise InvalidGatherError(
                 f"data of dtype {dtype} cannot hold the fill value {show(self.value)}; give a value of that dtype, or "
@@ -62,10 +63,15 @@ def _is_inexact(dtype: np.dtype) -> bool:
     return dtype.type.__module__ == "ml_dtypes" and "float" in dtype.type.__name__
 
 
+def _is_of_kind(given: np.dtype, dtype: np.dtype) -> bool:
+    """Return whether a dtype can stand for another: text for text, and a time, which has a unit, for a time alone."""
+    if given.kind in "mM":
+        return given.kind == dtype.kind
+    return (given.kind in "USO") == (dtype.kind in "USO")
+
+
 def _holds(element: np.ndarray, given: Any) -> bool:
-    """Return whether a converted value is the one that was given: rounded at most, and of the same kind."""
-    if (given.dtype.kind in "USO") != (element.dtype.kind in "USO"):
-        return False
+    """Return whether a converted value is the one that was given: rounded at most."""
     if given.dtype.kind == "c" and element.dtype.kind != "c":
         return not given.imag.any() and _holds(element, given.real)
     if _is_inexact(element.dtype):

@@ -77,9 +77,10 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
         """The kernel that its calls with `out` run, whose check goes before all that is written: for its stages."""
         return Kernel(self._problem.into(self._problem.result), self._given)
 
-    def with_schedule(self, schedule: Schedule | Pipeline | None) -> "Kernel":
+    def with_schedule(self, schedule: Schedule | Pipeline | str | None) -> "Kernel":
         """Return the kernel of its problem with another schedule or pipeline; None lets the sizes choose."""
-        return Kernel(self._problem, schedule)
+        given = schedule if isinstance(schedule, Pipeline | None) else Schedule.parse(schedule)
+        return Kernel(self._problem, given)
 
     @property
     def plan(self) -> Plan:

@@ -107,6 +107,8 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
         raise GathernestError(f"{name} is set, so no kernel is kept; unset it to compile ahead of time")
     if not isinstance(jobs, int) or jobs < 1:
         raise GathernestError(f"jobs must be a whole number from 1, got {show(jobs)}")
+    if not isinstance(kernels, Iterable | None):
+        raise GathernestError(f"kernels must be a list of the arguments of compile, each by name, got {show(kernels)}")
     start = time.perf_counter()
     wanted, rejected = _distinct(usual_kernels() if kernels is None else kernels)
     compiled = _in_processes(wanted, min(jobs, len(wanted)), progress) if jobs > 1 else _here(wanted, progress)

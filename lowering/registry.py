@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..ir.errors import ScheduleError
+from ..ir.errors import ScheduleError, show
 from ..ir.modules.plugins import register
 from .schedule.schedule import NO_SCHEDULE, Schedule
 from .schedule.tiling import Check
@@ -155,7 +155,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise ScheduleError(f"a pipeline must be text, such as {PIPELINES['canonical']!r}, got {self.text!r}")
+            raise ScheduleError(f"a pipeline must be text, such as {PIPELINES['canonical']!r}, got {show(self.text)}")
 
     def expanded(self, *, is_fresh: bool = True) -> str:
         """Return the text with named pipelines written out.

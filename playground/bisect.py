@@ -176,7 +176,10 @@ def bisect(
         pipeline = make_plan(problem, None if schedule is None else Schedule.parse(schedule)).pipeline
     elif schedule is not None:
         raise ScheduleError(TWO_PIPELINES)
-    passes = parse_passes(pipeline) if isinstance(pipeline, str) else pipeline
+    if isinstance(pipeline, list | tuple) and all(isinstance(each, ModulePass) for each in pipeline):
+        passes: Sequence[ModulePass] = pipeline
+    else:
+        passes = parse_passes(pipeline)  # type: ignore[arg-type]
     if prove:
         return first_refuted(problem, passes)
     return bisect_problem(problem, passes)

@@ -30,7 +30,7 @@ from ..ir.modules.context import find_function, make_context
 from ..ir.modules.read_module import InputError, read_module
 from ..ir.operator_spec import GatherWeighted
 from ..ir.problem import Problem
-from ..ir.semantics import Bounds
+from ..ir.semantics import Bounds, integer_argument
 from ..kernels.host.runtime import RUNTIME
 from ..kernels.problems.named_problem import problem_of
 from ..kernels.runtime.array_checks import address, data_array, index_array
@@ -110,9 +110,9 @@ COMPILERS = ENGINES[1:]
 
 def check_engine(engine: str) -> None:
     """Check that there is an engine of that name; raises InvalidGatherError."""
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise InvalidGatherError(
-            f"there is no engine {engine!r}; use {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
+            f"there is no engine {show(engine)}; use {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
             f"{did_you_mean(engine, ENGINES)}"
         )
 
@@ -193,11 +193,43 @@ def run_stage(
         DependencyError: of `upstream`, a program is not installed.
     """
     array, index = data_array(data), index_array(indices)
-    if operator.endswith("_grad") and data_shape is None:
-        raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
-    table = array if data_shape is None else ArraySpec(data_shape, array.dtype)
+    table, seed = table_of(operator, array, data_shape), integer_argument(seed, "seed", least=0)
     problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
     return execute(lowered(parsed(module), pipeline, engine), problem, array, index, engine, seed=seed)
+
+
+def table_of(operator: Any, array: Any, data_shape: tuple[int, ...] | None) -> Any:
+    """Return data of an operator, or its spec for a gradient, whose first array is grad.
+
+    Raises:
+        InvalidGatherError: a gradient comes without the shape of data, or another operator with it.
+    """
+    is_gradient = isinstance(operator, str) and operator.endswith("_grad")
+    if is_gradient and data_shape is None:
+        raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
+    if not is_gradient and data_shape is not None:
+        raise InvalidGatherError(f"data_shape is for gradients, and {show(operator)} is none; leave it out")
+    return array if data_shape is None else ArraySpec(data_shape, array.dtype)
+
+
+def stage_text(module: str | Path | ModuleOp) -> tuple[str, str]:
+    """Return what messages call a stage, and its text.
+
+    Raises:
+        InvalidGatherError: it is none of the three.
+        InputError: the file cannot be read.
+    """
+    if isinstance(module, Path):
+        try:
+            return str(module), module.read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"cannot be read: {reason}; give the path of a file with MLIR", show(str(module))
+            ) from None
+    if not isinstance(module, str | ModuleOp):
+        raise InvalidGatherError(f"a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got {show(module)}")
+    return "<text>", str(module)
 
 
 def parsed(module: str | Path | ModuleOp) -> ModuleOp:
@@ -208,9 +240,7 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
     """
     if isinstance(module, ModuleOp):
         return module.clone()
-    if not isinstance(module, str | Path):
-        raise InvalidGatherError(f"a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got {show(module)}")
-    name, text = (str(module), module.read_text()) if isinstance(module, Path) else ("<text>", module)
+    name, text = stage_text(module)
     result = read_module(text, name, make_context())
     try:
         find_function(result, "gather")
@@ -230,7 +260,7 @@ def passes_to_run(module: ModuleOp, pipeline: str | None, engine: str) -> list[M
     """Return the passes that `lowered` runs."""
     check_engine(engine)
     text = (rest_of(module) if engine in COMPILERS else "") if pipeline is None else pipeline
-    return parse_passes(text) if text else []
+    return parse_passes(text)
 
 
 def rest_of(module: ModuleOp) -> str:

@@ -17,14 +17,14 @@ from ..ir.array_spec import ArraySpec
 from ..ir.dialects.gather_dialect import LoopOp, OperatorOp
 from ..ir.dialects.types import numpy_dtype
 from ..ir.dialects.upstream import PrefetchOp
-from ..ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError, did_you_mean
+from ..ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError, did_you_mean, show, show_words
 from ..ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ..ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
 from ..ir.loop_name import LoopName
 from ..ir.modules.context import find_function, make_context
 from ..ir.modules.read_module import read_module, read_placed
 from ..ir.problem import Problem
-from ..ir.semantics import Bounds
+from ..ir.semantics import Bounds, integer_argument
 from ..kernels.problems.named_problem import problem_of
 from ..kernels.runtime.array_checks import data_array, index_array
 from ..kernels.runtime.compile import module_of
@@ -33,7 +33,7 @@ from ..kernels.runtime.plan import make_plan
 from ..lowering.pipeline import parse_passes, record_stages, stages_by_name
 from ..lowering.registry import SCHEDULED_NEST
 from ..lowering.schedule.schedule import Schedule
-from .stage import filled, rest_of
+from .stage import filled, rest_of, stage_text, table_of
 from .trace import Access, Arrays, Shape, Step, Steps, Trip, decoded, elements_of, loop_names, thread_of_trips
 
 # An operation takes some 15 microseconds, and an element some ten operations.
@@ -87,22 +87,19 @@ def step(
         ScheduleError: a pass rejects the gather.
     """
     source, index = _array(data, data_array), _array(indices, index_array)
-    if isinstance(operator, str) and operator.endswith("_grad") and data_shape is None:
-        raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
-    table = source if data_shape is None else ArraySpec(data_shape, source.dtype)
+    table = table_of(operator, source, data_shape)
     problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
-    if seed < 0:
-        raise InvalidGatherError(f"seed must be 0 or more, got {seed}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(integer_argument(seed, "seed", least=0))
     source, index = filled(source, rng), filled(index, rng, problem)
     if module is None:
         chosen = None if schedule is None else Schedule.parse(schedule)
         passes = make_plan(problem, chosen).pipeline if pipeline is None else pipeline
-        name, text = stage_of(module_of(problem), passes, stage or SCHEDULED_NEST, falls_back=stage is None)
+        name, text = stage_of(
+            module_of(problem), passes, SCHEDULED_NEST if stage is None else stage, falls_back=stage is None
+        )
     else:
-        name = str(module) if isinstance(module, Path) else "<text>"
-        text = module.read_text(encoding="utf-8-sig") if isinstance(module, Path) else str(module)
-        name, text = stage_of_text(text, name, pipeline, stage)
+        file, text = stage_text(module)
+        name, text = stage_of_text(text, file, pipeline, stage)
     return step_stage(text, name, problem, source, index, element, file=name, threads=threads)
 
 
@@ -116,12 +113,12 @@ def stage_of(module: ModuleOp, pipeline: str, name: str | None, *, falls_back: b
     Raises:
         InvalidGatherError: there is no such stage.
     """
-    stages = stages_by_name(record_stages(module, parse_passes(pipeline) if pipeline else []))
+    stages = stages_by_name(record_stages(module, parse_passes(pipeline)))
     last = list(stages)[-1]
     name = last if name is None or (falls_back and name not in stages) else name
-    if name not in stages:
+    if not isinstance(name, str) or name not in stages:
         raise InvalidGatherError(
-            f"there is no stage {name!r}; the stages are {', '.join(stages)}{did_you_mean(name, stages)}"
+            f"there is no stage {show(name)}; the stages are {', '.join(stages)}{did_you_mean(name, stages)}"
         )
     return name, stages[name].text
 
@@ -182,9 +179,7 @@ def step_stage(
             f"{MOST_ELEMENTS}; give smaller sizes"
         )
     text, has_operator = _nest_text(text, file)
-    threads = available_threads() if threads is None else threads
-    if threads < 1:
-        raise InvalidGatherError(f"threads must be a whole number from 1, got {threads}")
+    threads = available_threads() if threads is None else integer_argument(threads, "threads", least=1)
     steps, error, value = _Run(text, file, problem, data, indices, position, threads).steps()
     read = [one for step in steps for one in step.accesses if one.array in ("data", "grad") and not one.is_store]
     read = [one for one in read if one.value is not None and one.position is not None]
@@ -252,7 +247,7 @@ def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
     except TypeError:
         is_inside, position = False, ()
     if not is_inside:
-        given = ",".join(map(str, element)) if isinstance(element, Sequence) else element
+        given = show_words(element) if isinstance(element, list | tuple) else show(element)
         last = ",".join(str(size - 1) for size in shape)
         position_form = f"a position up to {last}, or " if shape else ""
         raise InvalidGatherError(

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.errors import GathernestError, InvalidGatherError, ModelError, did_you_mean
+from ...ir.errors import GathernestError, InvalidGatherError, ModelError, did_you_mean, show
 from ...ir.problem import Problem
 from ...ir.semantics import Shape
 from ...kernels.host.dependencies import require
@@ -159,7 +159,9 @@ class Model:
         for name in names:
             if name not in self.inputs and name not in self.runtime.optional:
                 there = ", ".join(self.inputs) or "none"
-                raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(name, self.inputs)}")
+                raise ModelError(
+                    f"the model has no input {show(name)}; it has {there}{did_you_mean(name, self.inputs)}"
+                )
 
     def gathers(self, size: int = 128) -> dict[str, Problem]:
         """Return the gathers and bags of the model by the names of their nodes, as problems that can be compiled.
@@ -168,7 +170,7 @@ class Model:
             size: of dimensions whose sizes are known only when the model runs, and of bags of different lengths.
         """
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
-            raise ModelError(f"size={size!r} is no size of a dimension; it is an integer from 0 to 2**31 - 1")
+            raise ModelError(f"size={show(size)} is no size of a dimension; it is an integer from 0 to 2**31 - 1")
         found: dict[str, Problem] = {}
         for gather in self.runtime.gathers:
             try:
@@ -183,7 +185,7 @@ class Model:
         found = self.gathers(size)
         if node not in found:
             there = ", ".join(found) or "none"
-            raise ModelError(f"{self.name} has no gather {node!r}; it has {there}{did_you_mean(node, found)}")
+            raise ModelError(f"{self.name} has no gather {show(node)}; it has {there}{did_you_mean(node, found)}")
         return found[node]
 
     def __str__(self) -> str:
@@ -255,10 +257,8 @@ class Model:
         except GathernestError as error:
             raise ModelError(str(error)) from None
         except Exception as error:  # of whatever library it is
-            kind = type(value).__name__
-            raise ModelError(
-                f"input {name!r} is {spec}, and a {kind} was given that is no such array: {error}"
-            ) from None
+            got = f"a value of type {type(value).__name__}"
+            raise ModelError(f"input {name!r} is {spec}, got {got}, which is no such array: {error}") from None
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
     def __reduce__(self) -> Any:

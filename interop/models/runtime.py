@@ -22,7 +22,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import element_type_name
-from ...ir.errors import GathernestError, InvalidGatherError, ModelError
+from ...ir.errors import GathernestError, InvalidGatherError, ModelError, show
 from ...ir.operator_spec import OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape
@@ -319,7 +319,7 @@ class FileLimits:
         for name in ("max_file_bytes", "max_tensor_bytes", "max_total_bytes"):
             limit = getattr(self, name)
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-                raise ModelError(f"{name}={limit!r} is no number of bytes; pass an integer from 0, such as 2**31")
+                raise ModelError(f"{name}={show(limit)} is no number of bytes; pass an integer from 0, such as 2**31")
 
     def check_tensor(self, what: str, shape: Sequence[int], dtype: np.dtype) -> int:
         """Return the bytes of a tensor; raises ModelError where sizes are no sizes, or over the limit."""

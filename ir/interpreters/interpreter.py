@@ -33,7 +33,7 @@ from .. import reference
 from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ..dialects.types import dense_array, numpy_dtype
 from ..dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, SIToFPOp, UIToFPOp, is_nontemporal
-from ..errors import BoundsError, InternalError, out_of_range
+from ..errors import BoundsError, InternalError, InvalidGatherError, out_of_range
 from ..modules.context import find_function
 from .argument_views import bind_argument, bind_arguments
 
@@ -120,7 +120,13 @@ class Machine:
         except InternalError as error:
             raise InternalError(f"{error}; {self.where()}") from None
         if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
-            bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
+            bound = bind_argument(out, function.function_type.outputs.data[0], None)
+            if bound.shape != results[0].shape:
+                raise InvalidGatherError(
+                    f"the stage gives an array of shape {results[0].shape}, and the gather one of {bound.shape}; pass "
+                    "the attributes and the arrays that the stage was made for"
+                )
+            bound[...] = results[0]
         elif results and results[0]:
             raise BoundsError(out_of_range(results[0]))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...ir.errors import GathernestError, ScheduleError, did_you_mean
+from ...ir.errors import GathernestError, ScheduleError, did_you_mean, show
 from ...ir.problem import Problem
 from ...lowering.native.kernel_code import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
@@ -146,7 +146,7 @@ def target_named(cpu: str | None) -> Target:
         return Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     if cpu not in (known := _known_cpus()):
         near = did_you_mean(cpu, known) or f"; LLVM has {len(known)} of them, such as {', '.join(known[-3:])}"
-        raise UnknownCpuError(f"there is no CPU {cpu!r} of this architecture{near}")
+        raise UnknownCpuError(f"there is no CPU {show(cpu)} of this architecture{near}")
     return Target(cpu)
 
 

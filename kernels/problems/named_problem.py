@@ -65,7 +65,7 @@ def problem_of(
 def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
     """Return the gradient of a kernel, None for a gather; raises InvalidGatherError where there is no such kernel."""
     if not operator.endswith("_grad"):
-        if scale != 1:
+        if checked_scale(scale) != 1:
             raise InvalidGatherError(f"scale is for gradients, and {operator} is none; multiply its result")
         return None
     if summation_dtype(data.dtype) != data.dtype:

@@ -7,7 +7,7 @@ schedule that the sizes ask for is taken.
 from pathlib import Path
 from typing import NamedTuple
 
-from ...ir.errors import ScheduleError
+from ...ir.errors import ScheduleError, shorten, show
 from ...lowering.schedule.schedule import Schedule
 from ..host.runtime import RUNTIME
 from .records import Record, TuningFileError, read_records, records_path, warn
@@ -52,8 +52,8 @@ class TunedSchedules:
         """Ignore a record from now on, since its schedule is not legal for the nest; warns."""
         if self._records.pop(problem_class, None) is not None:
             warn(
-                f"the schedule in {self._path} for {problem_class!r} is ignored: {error}. Tune it again, or remove it "
-                "with gathernest tune --forget"
+                f"the schedule in {self._path} for {show(problem_class)} is ignored: {shorten(str(error))}. Tune it "
+                "again, or remove it with gathernest tune --forget"
             )
 
 

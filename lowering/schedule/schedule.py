@@ -86,7 +86,7 @@ class Schedule(tuple[Step, ...]):
             ):
                 raise ScheduleError(f"a schedule has each pass once, but for prefetch, in the order {', '.join(STEPS)}")
         except ScheduleError as error:
-            raise ScheduleError(f"{error}, in {text!r}") from None
+            raise ScheduleError(f"{error}, in {show(text)}") from None
         return schedule
 
     def get(self, kind: type[S]) -> S | None:
@@ -179,7 +179,7 @@ def read_step(spec: "ArgSpec") -> Step:
     if package_of("passes", spec.name):
         return OtherStep(spec.name, spec.parameters)
     known = f"{', '.join(STEPS)}{why_unknown()}{did_you_mean(spec.name, STEPS)}"
-    raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}") from import_error()
+    raise ScheduleError(f"{show(spec.name)} is not a pass of a schedule; use {known}") from import_error()
 
 
 def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
@@ -231,8 +231,10 @@ def parse_specs(text: str) -> "list[ArgSpec]":
     This is xDSL's reader, imported when there is something to read: a cached kernel runs without xDSL.
 
     Raises:
-        ScheduleError: the text does not parse, or names a pass by the name that an earlier version had for it.
+        ScheduleError: it is no text, does not parse, or names a pass by the name that an earlier version had for it.
     """
+    if not isinstance(text, str):
+        raise ScheduleError(f"a pipeline must be text, such as tile-loops{{loops=indices sizes=64}}, got {show(text)}")
     if not text.strip():
         return []
     for number in _LONG_NUMBER.findall(text):
@@ -245,7 +247,7 @@ def parse_specs(text: str) -> "list[ArgSpec]":
         specs = list(parse_pipeline(re.sub(r"\s*([,{}])\s*", r"\1", text.strip())))
     except ArgSpecParseError as error:
         reason = str(error).strip().splitlines()[-1].strip()
-        raise ScheduleError(f"the pipeline does not parse: {reason} in {text!r}") from None
+        raise ScheduleError(f"the pipeline does not parse: {reason} in {show(text)}") from None
     for spec in specs:
         if spec.name in RENAMED:
             name, added, names = RENAMED[spec.name]

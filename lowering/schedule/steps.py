@@ -11,7 +11,7 @@ from inspect import cleandoc
 from types import NoneType
 from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform, get_args, get_origin
 
-from ...ir.errors import ScheduleError, did_you_mean, show
+from ...ir.errors import ScheduleError, did_you_mean, show, show_words
 from ...ir.numbers import MAX_INT64
 
 REQUIRED = ...  # in place of the default of an option that has none
@@ -55,7 +55,7 @@ class Option:
         Raises:
             ScheduleError: it has another type, or is out of range.
         """
-        kind, got, hint = self.kind, ",".join(map(str, values)), ""
+        kind, got, hint = self.kind, show_words(values), ""
         if NoneType in get_args(kind):
             if not values:
                 return None
@@ -115,7 +115,7 @@ def read_options(name: str, options: Mapping[str, Option], given: Mapping[str, S
         known = options.get(option_name.replace("-", "_"))
         if known is None:
             raise ScheduleError(
-                f"pass {name} has no option {option_name!r}; it takes {', '.join(options) or 'none'}"
+                f"pass {name} has no option {show(option_name)}; it takes {', '.join(options) or 'none'}"
                 f"{did_you_mean(option_name, options)}"
             )
         values[known.name] = known.read(name, option_name, texts)
@@ -167,7 +167,9 @@ class Step:
         fields.update(zip(self._defaults, values, strict=False))
         fields.update(named)
         if len(fields) > len(self._defaults) or len(values) > len(fields) or REQUIRED in fields.values():
-            raise TypeError(f"{self.name} takes {', '.join(self.options) or 'no options'}, got {values} and {named}")
+            raise TypeError(
+                f"{self.name} takes {', '.join(self.options) or 'no options'}, got {show(values)} and {show(named)}"
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a step is immutable; step.replace({name}=...) returns another one")

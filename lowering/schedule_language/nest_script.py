@@ -3,10 +3,10 @@
 import inspect
 import itertools
 import json
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -195,7 +195,7 @@ class NestScript:
 
         Passes of other packages are applied by their names.
         """
-        return self._apply(parse_specs(str(passes)))
+        return self._apply(parse_specs(str(passes) if isinstance(passes, Schedule) else passes))
 
     def from_transform(self, script: str) -> Self:
         """Apply the steps of a script of MLIR's `transform` dialect, as `to_transform` prints it: all, or none."""
@@ -494,14 +494,14 @@ def _call(method: str, values: Iterable[Any], named: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(str(value)) if isinstance(value, LoopHandle | str) else repr(value)
+    return json.dumps(str(value)) if isinstance(value, LoopHandle | str) else show(value)
 
 
 def _values(value: Any) -> tuple[Any, ...]:
     """Return the values of an option; numbers of NumPy become numbers of Python."""
     values = value if isinstance(value, list | tuple) else (value,)
-    is_number = lambda each: hasattr(each, "__index__") and not isinstance(each, bool)  # noqa: E731
-    return tuple(operator.index(each) if is_number(each) else each for each in values)
+    is_number = lambda each: isinstance(each, Integral) and not isinstance(each, bool)  # noqa: E731
+    return tuple(int(each) if is_number(each) else each for each in values)
 
 
 def _loop_options(kind: type[Step], given: Iterable[str]) -> list[str]:

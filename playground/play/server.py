@@ -25,6 +25,8 @@ HOST, PORT = "127.0.0.1", 2718
 # Ports differ where another machine reaches this one through a tunnel.
 HOST_FIELD = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 TOKEN = "access_token"
+# The largest body of a request that is read, in bytes: many times what the page sends.
+MAX_BODY_BYTES = 1 << 24
 APP = Path(__file__).with_name("app.py")
 
 
@@ -42,14 +44,17 @@ class OwnPageOnly:
         """Answer a request, or reject it."""
         if scope["type"] == "lifespan":
             await self.application(scope, receive, send)
-        elif _is_own(scope):
+        elif _is_own(scope) and not _is_large(scope):
             await self.application(scope, receive, _guarded(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            body = b"This playground answers its own page only: open the link that gathernest play printed.\n"
-            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": body})
+            status, body = 403, "This playground answers its own page only: open the link that gathernest play printed."
+            if _is_own(scope):
+                status, body = 413, f"A request must say its size in bytes, {MAX_BODY_BYTES} at most; send less."
+            headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": f"{body}\n".encode()})
 
 
 def _is_own(scope: Any) -> bool:
@@ -62,6 +67,13 @@ def _is_own(scope: Any) -> bool:
         return False
     tokens = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN, [])
     return all(map(str.isascii, tokens)) and b"authorization" not in fields and not scope["path"].startswith("/auth/")
+
+
+def _is_large(scope: Any) -> bool:
+    """Return whether a request has a body that is too large, or does not say how large it is."""
+    fields = dict(scope["headers"])
+    length = fields.get(b"content-length", b"0")
+    return b"transfer-encoding" in fields or not length.isdigit() or len(length) > 9 or int(length) > MAX_BODY_BYTES
 
 
 def _guarded(send: Any) -> Any:
@@ -122,8 +134,9 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
     say(address)
     try:
         with _opened(address) if opens_browser else contextlib.nullcontext():
+            # The page shows what goes wrong in it; a damaged request must not print a traceback on the terminal.
             uvicorn.Server(
-                uvicorn.Config(application, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+                uvicorn.Config(application, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
             ).run([listening])
     except KeyboardInterrupt:
         pass

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ...ir.errors import GathernestError, ScheduleError, did_you_mean, show
+from ...ir.errors import GathernestError, ScheduleError, did_you_mean, shorten, show
 from ...ir.numbers import MIN_INT64, parse_whole
 from ...ir.semantics import Bounds
 from ...kernels.problems.named_problem import OPERATORS
@@ -87,10 +87,12 @@ class Settings:
                 values[name] = parse_whole(text, MIN_INT64) if kind is int else kind(text) if kind is float else text
             except ValueError:
                 wanted = "a whole number" if kind is int else "a number"
-                raise LinkError(f"the link gives {name}={text!r}, expected {wanted}; mend or leave it out") from None
+                raise LinkError(
+                    f"the link gives {name}={show(text)}, expected {wanted}; mend or leave it out"
+                ) from None
             if text not in (allowed := WORDS.get(name, (text,))):
                 said = f"expected {', '.join(allowed)}{did_you_mean(text, allowed)}"
-                raise LinkError(f"the link gives {name}={text!r}, {said}; mend or leave it out")
+                raise LinkError(f"the link gives {name}={show(text)}, {said}; mend or leave it out")
         if "text" in values:
             values["text"] = _unpacked(values["text"])
         return cls(**values)
@@ -167,10 +169,9 @@ def _calls(line: str) -> Iterator[Call]:
         yield "apply", (line.rstrip(","),), {}
         return
     try:
-        node = ast.parse(line, mode="eval").body
+        yield from _chain(ast.parse(line, mode="eval").body, line)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {show(line)}{_hint(line)}") from None
-    yield from _chain(node, line)
 
 
 def _hint(line: str) -> str:
@@ -188,22 +189,22 @@ def _chain(node: ast.expr, line: str) -> Iterator[Call]:
     method = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
     if method not in NAMES:
         closest = did_you_mean(method, NAMES)
-        raise _UnreadableError(f"there is no step {method!r}; the steps are {', '.join(NAMES)}{closest}")
-    positional = tuple(_value(argument) for argument in node.args)
+        raise _UnreadableError(f"there is no step {show(method)}; the steps are {', '.join(NAMES)}{closest}")
+    positional = tuple(_value(argument, line) for argument in node.args)
     named = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise _UnreadableError(f"{method}: ** is not read here; write the arguments out")
-        named[keyword.arg] = _value(keyword.value)
+        named[keyword.arg] = _value(keyword.value, line)
     _check_arguments(method, positional, named)
     yield method, positional, named
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr, line: str) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        text = ast.unparse(node)
+        text = shorten(ast.get_source_segment(line, node) or line)
         mended = f'; a loop is named by text: "{text}"' if isinstance(node, ast.Name) else "; write the value itself"
         raise _UnreadableError(f"expected a text or a number, got {text}{mended}") from None
 

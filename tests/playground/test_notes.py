@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,6 +164,15 @@ def test_html_has_every_step_with_its_text_escaped():
 
 ERRORS = {
     "no thread": ({"threads": 0}, "threads must be a whole number from 1, got 0"),
+    "no whole number of threads": ({"threads": 1.5}, "threads must be a whole number from 1, got 1.5"),
+    "a seed that is no number": ({"seed": 1.5}, "seed must be a whole number from 0, got 1.5"),
+    "a negative seed": ({"seed": -(16**5000)}, "seed must be a whole number from 0, got an integer of 20001 bits"),
+    "a long number": ({"element": (0, 16**5000)}, "element 0,an integer of 20001 bits is outside of the result"),
+    "no name of a stage": ({"stage": 16**5000}, "there is no stage an integer of 20001 bits; the stages are operator"),
+    "a list for a stage": ({"stage": ["cse"]}, r"there is no stage \['cse'\]; the stages are operator"),
+    "no text of a pipeline": ({"pipeline": 16**5000}, "a pipeline must be text, .*, got an integer of 20001 bits"),
+    "no module": ({"module": 5}, "a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got 5"),
+    "a folder": ({"module": Path("/")}, "'/': cannot be read: Is a directory; give the path of a file with MLIR"),
     "text that does not parse": ({"module": "builtin.modul {}"}, r"<text>:1:1: .*modul"),
     "an element outside": ({"element": (3, 0)}, r"element 3,0 is outside of the result of shape \(3, 4\); give a posi"),
     "a number outside": ({"element": 12}, "element 12 is outside of .* or a number from 0 to 11"),

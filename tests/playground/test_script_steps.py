@@ -16,6 +16,32 @@ def script() -> gn.ScheduleScript:
     return gn.schedule("gather", DATA, INDICES, axis=1, bounds="wrap")
 
 
+LONG = 16**5000  # Python does not print it
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda script: script.tile("indices", LONG),
+        lambda script: script.tile(LONG, 4),
+        lambda script: script.unroll("indices", [LONG]),
+        lambda script: script.prefetch("indices", ahead=-LONG),
+        lambda script: script.prefetch("indices", ahead=1, what=LONG),
+        lambda script: script.vectorize(LONG),
+        lambda script: script.specialize(LONG),
+        lambda script: script.interchange(LONG),
+        lambda script: script.apply(LONG),
+        lambda script: gn.compile("gather", DATA, INDICES, pipeline=LONG),
+        lambda script: gn.bisect("gather", DATA, INDICES, pipeline=LONG),
+        lambda script: gn.bisect("gather", DATA, INDICES, pipeline=[LONG]),
+        lambda script: gn.compile("gather", DATA, INDICES).with_schedule(LONG),
+    ],
+)
+def test_a_number_that_python_does_not_print_is_one_error(script, step):
+    with pytest.raises(gn.ScheduleError, match=r"an integer of 20001 bits|a value of type list"):
+        step(script)
+
+
 def test_a_handle_stays_through_steps_that_move_and_change_its_loop(script):
     outer, indices, inner = (script.loop(name) for name in ("outer", "indices", "inner"))
     script.interchange(indices, outer).parallel(indices).vectorize(inner, 4).unroll(inner.remainder, 2)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean, show
+from ...ir.numbers import parse_whole
 from ...kernels.host.dependencies import require
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.problem_options import read_schedule
@@ -200,7 +201,7 @@ def _steps(options: argparse.Namespace) -> "Steps":
 def _element(text: str) -> int | tuple[int, ...]:
     """Read `3,1` as a position and `7` as a number."""
     try:
-        return tuple(int(part) for part in text.split(",")) if "," in text else int(text)
+        return tuple(map(parse_whole, text.split(","))) if "," in text else parse_whole(text)
     except ValueError:
         raise UsageError(f"--step: expected a position such as 3,1 or a number such as 7, got {show(text)}") from None
 

@@ -121,6 +121,24 @@ def test_a_fill_value_goes_into_out_that_lies_in_the_memory_of_indices():
     assert gn.gather(np.array([7, 8]), indices, bounds=gn.Fill(-1), out=indices).tolist() == [7, -1, 8]
 
 
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[D]", "i8", "f4", "c8", "S3", "U2"])
+@pytest.mark.parametrize("value", [np.timedelta64(1, "W"), np.datetime64("2020")])
+def test_a_fill_value_with_a_unit_is_for_data_of_its_kind_alone(dtype, value):
+    data = np.zeros(2, dtype)
+    if data.dtype.kind == value.dtype.kind:
+        assert gn.gather(data, [5], bounds=gn.Fill(value))[0] == value
+        return
+    with pytest.raises(gn.InvalidGatherError, match="cannot hold the fill value np"):
+        gn.gather(data, [5], bounds=gn.Fill(value))
+
+
+def test_a_bounds_mode_that_cannot_be_hashed_is_none():
+    with pytest.raises(gn.InvalidGatherError, match=r"bounds np.timedelta64\(3\) is not a bounds mode"):
+        gn.gather(np.zeros(3), [0], bounds=np.timedelta64(3))
+    with pytest.raises(gn.InvalidGatherError, match=r"mode np.timedelta64\(3\) is not a mode of take"):
+        gn.take(np.zeros(3), [0], mode=np.timedelta64(3))
+
+
 def test_a_fill_value_is_not_for_dask_arrays():
     dask = pytest.importorskip("dask.array")
     with pytest.raises(gn.InvalidGatherError, match=r'a fill value is for arrays in memory, .* use bounds="zero"'):

@@ -136,6 +136,15 @@ def test_functions_are_for_who_opened_the_link(application, path):
     assert asked(application, path=path, method="POST")[0] in (401, 403)
 
 
+@pytest.mark.parametrize(
+    "field", [(b"content-length", b"200000000"), (b"content-length", b"9" * 5000), (b"transfer-encoding", b"chunked")]
+)
+def test_a_body_that_is_too_large_is_rejected_unread(application, cookie, field):
+    path = "/api/kernel/set_ui_element_value"
+    assert asked(application, cookie, field, path=path, method="POST")[0] == 413
+    assert asked(application, field, path=path, method="POST", host=b"evil.example")[0] == 403
+
+
 def test_the_websocket_is_for_who_opened_the_link(application, cookie):
     assert asked(application, kind="websocket", path="/ws")[0] == 3000  # not authorized
     assert asked(application, cookie, kind="websocket", path="/ws")[0] == 1000  # it names no session

@@ -45,6 +45,11 @@ def test_a_kernel_is_compiled_once_and_then_there(folder):
     assert (second.count("cached"), second.count("compiled"), second.count("failed")) == (1, 0, 0)
 
 
+def test_what_is_no_list_of_kernels_is_an_error():
+    with pytest.raises(gn.GathernestError, match=r"kernels must be a list of the arguments of compile, .*, got 5"):
+        gn.warm(5)
+
+
 def test_arguments_that_ask_for_one_kernel_have_one_entry(folder):
     result = gn.warm([ONE, {**ONE, "data": "8x3xi32"}, {**ONE, "indices": "0xi64"}])
     assert len(result.kernels) == entries(folder) == 1
