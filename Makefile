@@ -12,10 +12,10 @@ PAGE_TESTS := tests/docs tests/packaging
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-all libraries mutants fuzz check lint docs static site bench compare asv asv-compare asv-history asv-site asv-machine
-.PHONY: wheel pythons clean help
+.PHONY: wheel pythons aarch64 clean help
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
 demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checked against NumPy
 	$(BIN)/gathernest demo
@@ -70,6 +70,13 @@ wheel: $(DEV_STAMP)  ## build the wheel in build/dist, and check its metadata
 
 pythons: wheel  ## install the wheel with every Python that is found, 3.11 with the oldest Numba and NumPy, and run the tests of .ci/pythons
 	.ci/pythons build/dist/*.whl
+
+# Tests of machine code. Those of the oracles that only interpret stages, and the one that compiles for each operator version, are left out.
+AARCH64_TESTS ?= tests/oracles tests/lowering/native tests/kernels/runtime/call_cache/test_found.py \
+  tests/lowering/numba/test_intrinsics.py tests/lowering/numba/test_vector_intrinsics.py \
+  -k "kernel or not (stage or rejected_or or legal_steps or changing_indices or every_operator_version)"
+aarch64: | $(BIN)/python  ## run AARCH64_TESTS on an emulated AArch64 processor; needs Debian 12
+	.ci/aarch64 $(AARCH64_TESTS)
 
 bench: $(RUN_STAMP)  ## run the suite beside the peers that are installed
 	$(BIN)/gathernest bench

@@ -36,7 +36,7 @@ def test_ci_runs_the_tests_before_it_installs_programs():
     assert steps.index("make test") < steps.index(".ci/tools") < steps.index("make test-all")
 
 
-@pytest.mark.parametrize("script", ["run", "tools", "pythons", "results"])
+@pytest.mark.parametrize("script", ["run", "tools", "pythons", "aarch64", "results"])
 def test_scripts_parse(script):
     subprocess.run(["bash", "-n", ROOT / ".ci" / script], check=True)
 

@@ -131,27 +131,41 @@ def test_members_that_are_not_wanted_sleep_on(team):
         assert word(team, At.SLEEPERS) >= team.size - 2
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="sets a register of x86 processors")
+# By the name of the processor: the intrinsic of LLVM that sets the modes of its floating-point unit, the modes that
+# flush denormals to zero, in operands and in results, and the modes that a process begins with.
+FLUSHING = {
+    **dict.fromkeys(("x86_64", "AMD64"), ("llvm.x86.sse.ldmxcsr", 0x9FC0, 0x1F80)),
+    **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.set.fpcr", 1 << 24, 0)),
+}
+
+
+@pytest.mark.skipif(platform.machine() not in FLUSHING, reason="the register with the modes is not known")
 def test_denormals_are_flushed_by_all_members_where_the_caller_flushes_them(team):
     whole = team.of(MOST)
     tiny = np.full(1, 1e-39, np.float32)
     assert denormals(whole, 3000, address(tiny)) == 3000
-    flush(0x9FC0)  # flush to zero, and denormals are zero
+    name, flushing, usual = FLUSHING[platform.machine()]
+    set_modes(name, flushing)
     try:
         assert [denormals(whole, 3000, address(tiny)) for _ in range(20)] == [0] * 20
     finally:
-        flush(0x1F80)
+        set_modes(name, usual)
     assert [denormals(whole, 3000, address(tiny)) for _ in range(20)] == [3000] * 20
 
 
-def flush(modes: int) -> None:
-    """Set the modes of this thread's floating-point unit."""
-    module, byte = ir.Module("modes"), ir.IntType(8).as_pointer()
-    set_modes = ir.Function(module, ir.FunctionType(ir.VoidType(), [byte]), "llvm.x86.sse.ldmxcsr")
+def set_modes(name: str, modes: int) -> None:
+    """Set the modes of this thread's floating-point unit.
+
+    The intrinsic takes the modes, and on x86 their address.
+    """
+    module, is_x86 = ir.Module("modes"), name.startswith("llvm.x86.")
+    type_ = ir.IntType(8).as_pointer() if is_x86 else I64
+    intrinsic = ir.Function(module, ir.FunctionType(ir.VoidType(), [type_]), name)
     code = Code(module, "set_modes", 1, "external")
-    code.call(set_modes, [code.inttoptr(code.arguments[0], byte)])
+    (address,) = code.arguments
+    code.call(intrinsic, [code.inttoptr(address, type_) if is_x86 else code.load_at(address)])
     code.ret(I64(0))
-    value = ctypes.c_uint32(modes)
+    value = ctypes.c_uint64(modes)
     ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(load_object(object_of(module), {})("set_modes"))(
         ctypes.addressof(value)
     )
