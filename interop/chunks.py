@@ -56,7 +56,7 @@ FAN_IN = 4  # How many neighbouring sums a task adds: fewer make the tree deeper
 # Take rows of chunks in one task, which holds all of these chunks, if they have at most this part of the bytes that
 # dask's configuration gives a chunk (`array.chunk-size`): a task for each chunk makes the gather of 1,000 rows of 64
 # chunks 2.7 times as slow, and that of 200,000 rows 1.4 times.
-HELD_RATIO = 0.5
+IN_MEMORY_RATIO = 0.5
 
 Chunks = tuple[tuple[int, ...], ...]
 Ends = tuple[np.ndarray, np.ndarray]
@@ -354,14 +354,14 @@ def _planned(
         block = indices[(*(slice(*edges[label][number : number + 2]) for label, number in at.items()), ...)]
         grid, found = grid_of(problem, block.shape), _by_chunk(problem, block, [edges[axis] for axis in problem.axes])
         for other in itertools.product(*(range(len(chunks[label])) for label in others)):
-            here, tasks, held_bytes = at | dict(zip(others, other, strict=True)), list[Any](), 0
+            here, tasks, taken_bytes = at | dict(zip(others, other, strict=True)), list[Any](), 0
             key = (name, *(here[label] for label in of_result))
             for numbers, _, tuples in found:
                 there = here | dict(zip(problem.axes, numbers, strict=True))
                 shape = tuple(chunks[label][there[label]] for label in of_data)
-                held_bytes += math.prod(shape) * problem.table.dtype.itemsize
+                taken_bytes += math.prod(shape) * problem.table.dtype.itemsize
                 tasks.append((partial(_take, problem, shape, tuples), (data.name, *(there[each] for each in of_data))))
-            if held_bytes > HELD_RATIO * _chunk_bytes():
+            if taken_bytes > IN_MEMORY_RATIO * _chunk_bytes():
                 parts = {(f"part-{name}", *key[1:], number): task for number, task in enumerate(tasks)}
                 graph.update(parts)
                 tasks = [*parts]

@@ -90,7 +90,7 @@ def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_a
     wanted_grad = GRADIENTS[operator](grad, indices, shape, bounds=bounds, scale=-2, **attributes)
     for given, places in [(cut(data, rng), indices), (data, cut(indices, rng)), (cut(data, rng), cut(indices, rng))]:
         for ratio in (0, 1):  # in a task for each chunk, and in one for all
-            monkeypatch.setattr(chunked, "HELD_RATIO", ratio)
+            monkeypatch.setattr(chunked, "IN_MEMORY_RATIO", ratio)
             same(getattr(gn, operator)(given, places, bounds=bounds, **attributes), wanted)
     with dask.config.set({"array.chunk-size": "48B"}):
         for given, places in [

@@ -254,16 +254,16 @@ def test_steps_of_an_element_read_each_row_of_its_bag_in_order(operator, stage):
 
 def test_steps_of_a_maximum_show_what_was_larger():
     data = np.float32([[1], [3], [2]])
-    for stage, op in (("operator", "max"), ("lower-to-nest", "gather.accumulate")):
+    for stage in ("operator", "lower-to-nest"):
         steps = gn.step("gather_max", data, [[0, 1, 2]], stage=stage)
-        values = [step.cells[4] for step in steps if step.op == op]
-        assert values[-2:] == (["total=3.0"] * 2 if op == "max" else ["3.0"] * 2)
+        values = [step.cells[4] for step in steps if step.op == "gather.accumulate"]
+        assert values[-2:] == ["3.0", "3.0"]
 
 
 def test_steps_of_a_mean_divide_the_sum_by_the_number_of_rows():
-    for stage, op in (("operator", "divide total=5.0, count=2.0 -> total=2.5"), ("promote-sums", "arith.divf")):
+    for stage in ("operator", "promote-sums"):
         steps = gn.step("gather_mean", np.float32([[1], [3], [2]]), [[1, 9, 2]], stage=stage, bounds="zero")
-        (divided,) = (step for step in steps if str(step).startswith(op))
+        (divided,) = (step for step in steps if step.op == "arith.divf")
         assert 2.5 in divided.results.values() and 5.0 in divided.operands.values()
 
 

@@ -124,7 +124,8 @@ def test_it_works_in_all_places_and_nowhere_without_it(run):
     assert found["recorded"] == found["language"] == SCHEDULE
     assert found["stage"] is True
     assert ["sort-indices{pages=7}", True] in found["levels"]
-    assert found["mapped"][0] == found["mapped"][1] > 0
+    right, counted = found["mapped"]
+    assert 0 < 0.9 * counted < right <= counted  # an address of sorted places may have another base register
     assert found["steps"] == [True, "hoist-invariants"]
     assert {"The scheduled nest", "The memory accesses"} <= set(found["drawings"])
 
