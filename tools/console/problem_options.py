@@ -158,8 +158,14 @@ def take_target(options: argparse.Namespace, *, is_timed: bool) -> None:
         return
     if is_timed:
         raise UsageError("--target is another CPU, whose code may not run here; leave it out where kernels are timed")
-    os.environ |= {"NUMBA_CPU_NAME": options.target, "NUMBA_CPU_FEATURES": ""}  # before the check, which imports Numba
-    check_target(options.target)
+    variables = {"NUMBA_CPU_NAME": options.target, "NUMBA_CPU_FEATURES": ""}
+    os.environ |= variables  # before the check, which imports Numba
+    try:
+        check_target(options.target)
+    except UsageError:
+        for name in variables:
+            del os.environ[name]
+        raise
 
 
 def check_target(target: str) -> None:

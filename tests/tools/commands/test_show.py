@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -143,3 +144,4 @@ def test_another_cpu_is_not_timed_and_must_be_known(gathernest):
     rows = ("show", "--data", "1000x64xf32", "--indices", "100xi64", "--target")
     assert "leave it out where kernels are timed" in gathernest(*rows, "znver4", "--explain").err
     assert "--target: there is no CPU 'znver9' of this architecture" in gathernest(*rows, "znver9").err
+    assert "NUMBA_CPU_NAME" not in os.environ
