@@ -1,7 +1,6 @@
 """What a loop is called, and what its name says: the one place that makes and reads such names. Plain Python."""
 
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, lru_cache
 
 NESTS = ("check", "clear", "scale", "prefetch", "copy")
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "bag": "k", "inner": "j", "unit": "u"}
@@ -11,15 +10,15 @@ class LoopName(str):
     """The name of a loop, or of the dimension that it runs over, such as `check_indices_o`, `outer_1` or `data_inner`.
 
     It is a nest beside the main one, the role, the number among several of that role, and how the loop was split. The
-    text is the value, since schedules, MLIR and the keys of kernels hold it. There is one object for each text, which
-    remembers what its name says.
+    text is the value, since schedules, MLIR and the keys of kernels hold it. A name remembers what it says, and the
+    names made last are remembered by their texts.
     """
 
-    _known: ClassVar[dict[str, "LoopName"]] = {}
-
     def __new__(cls, text: str = "") -> "LoopName":
-        found = cls._known.get(text)
-        return cls._known.setdefault(str(text), super().__new__(cls, text)) if found is None else found
+        return text if isinstance(text, LoopName) else _name(str(text))
+
+    def __reduce__(self) -> tuple[type["LoopName"], tuple[str]]:
+        return LoopName, (str(self),)
 
     @cached_property
     def nest(self) -> str:
@@ -104,3 +103,8 @@ class LoopName(str):
     def cached(self) -> "LoopName":
         """The loop that stores through the caches where another does not."""
         return LoopName(f"{self}_cached")
+
+
+@lru_cache(maxsize=4096)
+def _name(text: str) -> LoopName:
+    return str.__new__(LoopName, text)

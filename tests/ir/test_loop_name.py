@@ -1,5 +1,8 @@
 """The names of loops and what they say."""
 
+import pickle
+import weakref
+
 import pytest
 
 from gathernest.ir.loop_name import LoopName
@@ -41,3 +44,17 @@ def test_parts_of_a_split_loop_are_named_after_it():
     assert (name.remainder, name.prologue, name.cached) == ("inner_rest", "inner_head", "inner_cached")
     assert name.remainder.is_remainder and not name.is_remainder
     assert name.beside("check").nest == "check" and name.beside("check") == "check_inner"
+
+
+def test_a_name_is_pickled_as_its_text_and_not_with_what_it_remembers():
+    name = LoopName("check_indices_o")
+    before = pickle.dumps(name)
+    assert name.dimension == "indices" and name.untiled.role == "indices"
+    assert pickle.dumps(name) == before and type(pickle.loads(before)) is LoopName
+
+
+def test_names_that_nobody_uses_are_forgotten():
+    gone = weakref.ref(LoopName("a_loop_of_this_test"))
+    for number in range(5000):
+        LoopName(f"indices_{number}")
+    assert gone() is None
