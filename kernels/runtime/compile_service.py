@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..host.cache_folder import warn_caller
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
 from .disk_cache import LOCK, Loaded, cache_root, entry_folder, loaded_from, read_entry
@@ -229,9 +230,7 @@ class Kernels:
             self._missing.setdefault(plan.key, Missing(plan)).state = "left"
             self.notes.append(f"NumPy answers {plan.problem.name}: {error}")
         if is_first:
-            import warnings
-
-            warnings.warn(f"NumPy answers the calls of this process: {error}", RuntimeWarning, stacklevel=2)
+            warn_caller(f"NumPy answers the calls of this process: {error}", RuntimeWarning)
 
     def see(self, plan: Plan, calls: int) -> None:
         """Count calls that NumPy has answered before there was a plan."""

@@ -395,7 +395,7 @@ def _is_left_out(op: Operation) -> bool:
     def leaves_out(minimum: Operation, operand: int) -> bool:
         if not isinstance(minimum, arith.MinUIOp) or isinstance(minimum.result.type, VectorType):
             return False
-        if is_wrap(minimum) and isinstance(minimum.lhs.owner, arith.AddiOp):
+        if is_wrap(minimum):
             return operand == 0
         return operand == 1 and not _is_stored(minimum.result) and size_of_clamp(minimum) is not None
 
