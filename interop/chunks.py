@@ -55,7 +55,7 @@ FAN_IN = 4  # How many neighbouring sums a task adds: fewer make the tree deeper
 
 # Take rows of chunks in one task, which holds all of these chunks, if they have at most this part of the bytes that
 # dask's configuration gives a chunk (`array.chunk-size`): a task for each chunk makes the gather of 1,000 rows of 64
-# chunks 2.7 times as slow, and that of 200,000 rows 1.4 times.
+# chunks 2.7 times as slow, and of 200,000 rows 1.4 times.
 IN_MEMORY_RATIO = 0.5
 
 Chunks = tuple[tuple[int, ...], ...]

@@ -88,7 +88,7 @@ def edited_stages(folder: Path) -> tuple[StageFile, ...]:
 
 
 def last_changes(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a stage in a folder of dumps is edited: names, times and sizes.
+    """Return the names, times and sizes of the stages in a folder of dumps; an edit changes one of them.
 
     There are none where the path is no folder, as for a name that is too long. Raises OSError.
     """

@@ -213,7 +213,7 @@ def table_of(operator: Any, array: Any, data_shape: tuple[int, ...] | None) -> A
 
 
 def stage_text(module: str | Path | ModuleOp) -> tuple[str, str]:
-    """Return what messages call a stage, and its text.
+    """Return the name of a stage for messages, and its text.
 
     Raises:
         InvalidGatherError: it is none of the three.

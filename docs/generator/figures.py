@@ -72,7 +72,7 @@ COLOURS = {"-": "#e5534b", "+": "#2da44e", "r": "#e5534b"}
 
 
 def compare_figure() -> str:
-    """Return what a comparison prints on a terminal of 80 columns: a pass lost its prefetches."""
+    """Return the text of a comparison on a terminal of 80 columns, where a pass lost its prefetches."""
     base, head = (
         Side(name, revision, "5f0c91d2ab", changed, Path(), "")
         for name, revision, changed in (("base", "HEAD", 0), ("head", "the working tree", 1))

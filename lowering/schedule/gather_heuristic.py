@@ -224,7 +224,7 @@ class _Choosing:
         return self._with_checks(tiles, (), parallel)
 
     def _with_checks(self, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
-        """Return the schedule that has loops, and those of the nest that checks the indices."""
+        """Return the schedule with loops, and with the tiles and the threads of the check of the indices."""
         check_tiles, check_parallel = tile_checks(self.nest.checked, self.machine) if parallel else ((), ())
         tiles, parallel = (*tiles, *check_tiles), (*parallel, *check_parallel)
         return Schedule().with_loops(tiles=tiles, order=order, parallel=parallel)

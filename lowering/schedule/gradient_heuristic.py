@@ -222,7 +222,7 @@ def _share_lists(
 
     An owner lists its indices of a tile while nothing else is read. Each line of the table comes from memory once. It
     need not come where a non-temporal store clears it, and comes later for each row that is added to it: that is less
-    where rows of grad are fewer than those of the table.
+    where grad has fewer rows than the table.
     """
     tiles, parallel = tile_checks(nest.checked, machine)
     loops = Schedule().with_loops(tiles=(*tiles, (loop, tile)), parallel=("owners", *parallel))

@@ -83,7 +83,7 @@ def _audited() -> None:
 def at_event(_audited) -> Iterator[Callable[[str, Callable[..., None]], None]]:
     """Return a function that has Python call an action before a call of the system, such as `os.rename`.
 
-    What the action raises, the call raises. The names are those of Python's table of audit events.
+    The call raises the errors of the action. Python's table of audit events has the names.
     """
     yield _ACTIONS.__setitem__
     _ACTIONS.clear()

@@ -105,10 +105,10 @@ class Peer:
         return {name: [calls[name] for calls in sets] for name in sets[0]}
 
     def model(self, case: Case) -> Any:
-        """Return what is made once for all sets of indices, such as a session."""
+        """Return the state that all sets of indices share, such as a session."""
 
     def array(self, array: np.ndarray) -> Any:
-        """Return an array as the runtime takes it; those of data and of a given result share its memory."""
+        """Return an array as the runtime takes it; data and a given result share its memory."""
         return array
 
     def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:

@@ -91,7 +91,7 @@ def add_option(parser: argparse._ActionsContainer, usage: str, text: str = "", *
         parser: of which command, or a group of its options.
         usage: how help shows it: `--list`, `-o --output FILE`, `--input NAME=FILE ...` for one that may be repeated,
             `FILE` for an argument and `[FILE]` for one that may be left out.
-        text: its help; that of `SHARED_OPTIONS` when omitted.
+        text: its help; the text in `SHARED_OPTIONS` when omitted.
         settings: others of argparse, such as `type`.
     """
     words = usage.removesuffix(" ...").split()

@@ -318,7 +318,7 @@ def collect(
     Two environments whose kernels of a case have one `identity` run the same instructions for it.
 
     Args:
-        cases: which; those of one kernel are compiled once in a process.
+        cases: the cases; a kernel that several share is compiled once in a process.
         conditions: for which machine.
         environment: of the processes, so that `PYTHONPATH` may name the sources of another revision; settings of
             gathernest and Numba in it play no part. That of this process when omitted.
@@ -355,7 +355,7 @@ def collect(
 
 
 def _collected(alike: Sequence[Sequence[Case]], said: Sequence[Mapping[str, Any]]) -> Collected:
-    """Return what processes answered for the first of cases that are alike, as facts of all of them."""
+    """Return the facts of all cases; a process answers for the first of cases that are alike."""
     kernels: dict[str, KernelFacts] = {}
     failed: dict[str, str] = {}
     versions: dict[str, str] = {}

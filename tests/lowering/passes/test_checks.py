@@ -94,7 +94,7 @@ class Case:
         return parse_module(str(module))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what is read, valid indices, and the right result."""
+        """Return the array to read, valid indices, and the right result."""
         rng, size = np.random.default_rng(5), min(self.axes)
         indices = rng.integers(0 if self.dtype[0] == "u" else -size, size, self.shape).astype(self.dtype)
         shape = self.data if self.scale is None else self.normal.result_shape(self.data, self.shape)

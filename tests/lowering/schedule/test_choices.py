@@ -79,7 +79,7 @@ QUESTIONS: dict[str, Callable[..., list[str]]] = {
 
 
 def say_checks(problem: str) -> list[str]:
-    """Return how the indices of a new result are checked, and those of one that is given, on two threads."""
+    """Return how indices are checked on two threads, for a new result and for a given one."""
     operator, data, indices, *options = problem.split("; ")
     given = {name: int(value) for name, value in (each.split("=") for each in options)}
     new = problem_of(operator, data, indices, **given)
