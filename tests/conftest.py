@@ -66,6 +66,20 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
+@pytest.fixture(autouse=True)
+def _environment_as_before() -> Iterator[None]:
+    """Fail a test that leaves the variables of this process changed, for processes of later tests inherit them."""
+    before = dict(os.environ)
+    yield
+    after = dict(os.environ)
+    names = sorted(name for name in before | after if before.get(name) != after.get(name))
+    left = [name for name in names if name != "PYTEST_CURRENT_TEST"]
+    for name in left:
+        os.environ.pop(name, None)
+        os.environ.update({name: before[name]} if name in before else {})
+    assert not left, f"the test leaves other variables of the environment behind: {', '.join(left)}"
+
+
 @pytest.fixture(scope="session")
 def program() -> Callable[..., str]:
     """Return a function from the name of a program to its path; it skips the test where none is understood.

@@ -1,9 +1,11 @@
 """Dask arrays: lazy, chunk by chunk, with the answers and errors of arrays in memory, wherever their tasks run."""
 
+import os
 import subprocess
 import sys
 import textwrap
 import tracemalloc
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -489,13 +491,14 @@ def test_without_dask_arrays_no_dask_is_imported_and_its_query_planner_is_reject
 
 @pytest.fixture(params=["threads", "cluster"])
 def scheduler(request):
-    """Run what a test computes on threads, and on processes of a cluster."""
+    """Run what a test computes on threads, and on processes of a cluster, whose variables do not outlast it."""
     if request.param == "threads":
         with dask.config.set(scheduler="threads", num_workers=2):
             yield
         return
     distributed = pytest.importorskip("distributed")
     with (
+        mock.patch.dict(os.environ),
         distributed.LocalCluster(1, threads_per_worker=1, processes=True, dashboard_address=None) as started,
         distributed.Client(started, set_as_default=False) as client,
         dask.config.set(scheduler=client.get),

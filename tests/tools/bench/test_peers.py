@@ -4,9 +4,11 @@ A runtime that is not installed is skipped, by name: `pip install 'gathernest[pe
 """
 
 import importlib.util
+import os
 import sys
 from dataclasses import replace
 from types import ModuleType
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -25,6 +27,13 @@ INSTALLED = {
     "tensorflow": ("tensorflow",),
     "jax": ("jax",),
 }
+
+
+@pytest.fixture(autouse=True)
+def environment_as_before():
+    """Take back what adapters say to TensorFlow and JAX by variables of this process."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(autouse=True)
