@@ -171,16 +171,6 @@ def test_a_knob_that_names_a_broken_file_is_left_out_with_one_warning(file, text
     assert str(path) in str(warning.message) and str(warning.message).endswith("until then it is left out")
 
 
-def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
-    monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
-    with pytest.raises(KnobError) as caught:
-        gn.compile("gather", "10x4xf32", "5xi64")
-    fix = FIX.replace("--machine", "GATHERNEST_MACHINE")
-    assert (
-        str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen5'?{fix}"
-    )
-
-
 @pytest.mark.thorough
 def test_the_choice_of_another_machine_is_seen_on_this_one(file):
     def schedule(**settings) -> str:
