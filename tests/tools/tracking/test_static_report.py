@@ -167,13 +167,6 @@ def test_report_for_another_machine_is_not_compared(gathernest, committed):
     assert ended.err.startswith(f"gathernest: error: {committed} is for --target x86-64-v3 and the machine")
 
 
-def test_file_that_is_no_report_is_told(gathernest, tmp_path):
-    (tmp_path / "other.json").write_text("{}")
-    ended = gathernest(*STATIC, "--against", str(tmp_path / "other.json"))
-    assert ended.status == 1
-    assert "other.json is no static report, or one of another revision" in ended.err
-
-
 def test_revision_has_the_report_of_its_own_file_or_is_told_what_to_do(gathernest, repository, committed):
     ended = gathernest(*STATIC, "--against", "no-such")
     assert (ended.status, ended.err.count("\n")) == (2, 1)
