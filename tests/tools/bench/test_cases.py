@@ -5,7 +5,7 @@ import pytest
 
 from gathernest.ir import reference
 from gathernest.ir.semantics import Bounds
-from gathernest.tools.bench.cases import APART, FAMILIES, SUITE, Case, expected, gather_of
+from gathernest.tools.bench.cases import APART, FAMILIES, SUITE, Case, describe, expected, gather_of, larger_than
 from gathernest.tools.bench.peers import Gathernest
 
 SMALL = 9
@@ -58,10 +58,25 @@ def test_arrays_are_seeded_and_of_the_shapes_that_the_case_says(case):
     assert (first.data.shape, first.out.shape) == (given, result)
     assert str(first.data.dtype) == str(first.out.dtype) == case.dtype
     assert first.data.flags.c_contiguous and first.out.flags.c_contiguous
+    table, gathered = (first.out, first.data) if case.is_gradient else (first.data, first.out)
+    assert (case.table_bytes, case.gathered_bytes) == (table.nbytes, gathered.nbytes)
+    assert case.index_bytes == first.indices[0].nbytes
+    assert case.rows * case.row_bytes == (case.indices[-1] if case.is_reduction else 1) * gathered.nbytes
+
+
+def test_larger_than_cache_counts_whole_lines_but_no_more_than_the_table():
+    scalars, few = (Case("x", "scalars", (size,), (1000,)) for size in (1_000_000, 10))
+    assert larger_than(scalars, 1000 * 12 + 1000 * 64 - 1)
+    assert not larger_than(scalars, 1000 * 12 + 1000 * 64)
+    assert not larger_than(few, 1000 * 12 + 40)
 
 
 def drawn(distribution: str, size: int = 1000, count: int = 4000) -> np.ndarray:
     return Case("x", "rows", (size,), (count,), distribution=distribution).make(sets=1).indices[0]
+
+
+def test_sorted_indices_are_sorted():
+    assert (np.diff(drawn("sorted")) >= 0).all()
 
 
 def test_zipf_indices_prefer_few_places_that_lie_apart():
@@ -76,3 +91,10 @@ def test_zipf_indices_prefer_few_places_that_lie_apart():
 def test_indices_are_in_range_of_any_size(distribution, size):
     indices = drawn(distribution, size)
     assert (indices >= 0).all() and (indices < size).all()
+
+
+def test_description_names_what_is_not_usual():
+    case = Case("x", "axes", (4, 5), (4, 2), axis=1, batch_dims=1, index_dtype="int32", distribution="zipf")
+    assert describe(case) == "4x5xf32 by 4x2xi32, axis 1, batch_dims 1, zipf"
+    assert describe(Case("x", "rows", (4, 5), (3,))) == "4x5xf32 by 3xi64"
+    assert describe(Case("x", "bags", (4, 5), (3, 2), "gather_max")) == "maxima, 4x5xf32 by 3x2xi64"
