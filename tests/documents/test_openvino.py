@@ -76,21 +76,6 @@ def test_operator_gives_what_gather_8_prints(name, dtype):
     check(gn.ops["openvino.Gather-8"](data, indices, example.axis, example.batch_dims), example, dtype)
 
 
-@DTYPES
-@pytest.mark.parametrize("name", EXAMPLES | EXAMPLES_OF_8)
-def test_gather_gives_what_the_documents_print(name, dtype):
-    example = (EXAMPLES | EXAMPLES_OF_8)[name]
-    data = np.array(example.data, dtype)
-    got = gn.gather(data, example.indices, example.axis, batch_dims=example.batch_dims, bounds="zero")
-    check(got, example, dtype)
-
-
-@pytest.mark.parametrize("indices", [[0, -2, -1], [3, 10, -20]])
-def test_gather_7_rejects_the_indices_that_only_gather_8_allows(indices):
-    with pytest.raises(gn.BoundsError):
-        gn.ops["openvino.Gather-7"](np.arange(5), indices, 0)
-
-
 @pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
 def test_operator_gives_the_shape_of_the_layer_example(version):
     """Gather-8 "Example": data (2, 64, 128), indices (2, 32, 21), axis 1, batch_dims 1."""
@@ -100,31 +85,3 @@ def test_operator_gives_the_shape_of_the_layer_example(version):
     got = gn.ops[version](data, indices, np.array(1), 1)
     assert got.shape == (2, 32, 21, 128)
     assert got.tobytes() == np.stack([data[batch][indices[batch]] for batch in range(2)]).tobytes()
-
-
-@pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
-@pytest.mark.parametrize("axis", [1, -1, np.array(1), np.array([1]), np.array([-1], np.int8), [1]], ids=repr)
-def test_operator_takes_axis_as_scalar_or_1d_tensor(version, axis):
-    """Both documents, input 3: "Scalar or 1D tensor axis"."""
-    data = np.arange(6).reshape(2, 3)
-    assert gn.ops[version](data, [2, 0], axis).tolist() == [[2, 0], [5, 3]]
-
-
-@pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
-def test_operator_drops_the_axis_for_a_0d_index(version):
-    """Both documents, input 2: "0D tensor (scalar) for indices is also allowed"."""
-    assert gn.ops[version](np.arange(6).reshape(2, 3), np.int64(1), 0).tolist() == [3, 4, 5]
-
-
-@pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
-def test_operator_rejects_batch_dims_above_axis(version):
-    """Both documents: "batch_dims' <= axis'"."""
-    with pytest.raises(gn.InvalidGatherError, match="batch_dims 1 must not be larger than axis 0"):
-        gn.ops[version](np.zeros((2, 5)), np.zeros((2, 3), int), 0, 1)
-
-
-@pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
-def test_operator_rejects_batch_sizes_that_differ(version):
-    """Both documents: "It requires the first b dimensions in data and indices tensors to be equal"."""
-    with pytest.raises(gn.InvalidGatherError, match="must be equal"):
-        gn.ops[version](np.zeros((2, 5)), np.zeros((3, 3), int), 1, 1)

@@ -26,26 +26,6 @@ def test_a_name_says_its_nest_its_role_and_its_induction_variable(name, nest, ro
     assert (LoopName(name).nest, LoopName(name).role, LoopName(name).induction) == (nest, role, induction)
 
 
-def test_a_dimension_of_data_names_its_loop():
-    assert (LoopName("data_inner_0").loop, LoopName("data_inner_0").role) == ("inner_0", "inner")
-    assert LoopName("inner_0").loop == "inner_0"
-
-
-def test_tiles_are_named_after_their_loop():
-    name = LoopName("outer_1")
-    assert (name.outer_tile, name.inner_tile) == ("outer_1_o", "outer_1_i")
-    assert name.outer_tile.is_outer_tile and not name.outer_tile.is_inner_tile
-    assert name.inner_tile.untiled == name.untiled == name
-    assert name.inner_tile.outer_tile.untiled.untiled == name
-
-
-def test_parts_of_a_split_loop_are_named_after_it():
-    name = LoopName("inner")
-    assert (name.remainder, name.prologue, name.cached) == ("inner_rest", "inner_head", "inner_cached")
-    assert name.remainder.is_remainder and not name.is_remainder
-    assert name.beside("check").nest == "check" and name.beside("check") == "check_inner"
-
-
 def test_a_name_is_pickled_as_its_text_and_not_with_what_it_remembers():
     name = LoopName("check_indices_o")
     before = pickle.dumps(name)

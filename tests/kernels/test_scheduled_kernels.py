@@ -36,28 +36,6 @@ def test_few_elements_with_an_index_each_whose_number_is_part_of_the_code():
     assert (out == 7).all()
 
 
-@pytest.mark.draw(16)
-@pytest.mark.parametrize("columns", range(0, 70, 3))
-@pytest.mark.parametrize("step", [1, -1, 2])
-def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):
-    schedule = "vectorize-inner{lanes=16},prefetch{what=rows loop=indices ahead=16 lines=2 locality=3},stream-stores"
-    data = np.arange(5 * columns * abs(step), dtype=np.uint8).reshape(5, columns * abs(step))[::step, ::step]
-    indices = np.array([-1, 0, data.shape[0] - 1])
-    kernel = gn.compile("gather", data, indices, schedule=schedule)
-    out = np.empty((3, columns), np.uint8)
-    assert kernel(data, indices, out).tolist() == data[indices].tolist()
-
-
-@pytest.mark.parametrize("count", [0, 2, 7, 8, 9, 4096, 4099])
-def test_hoisted_streamed_scalars_of_any_count(count):
-    schedule = (
-        "tile-loops{loops=indices sizes=4096},hoist-indices{before=indices_i},vectorize-inner{lanes=8},stream-stores"
-    )
-    data = np.arange(100, dtype=np.float32)
-    indices = np.arange(count) % 200 - 100
-    assert gn.compile("gather", data, indices, schedule=schedule)(data, indices).tolist() == data[indices].tolist()
-
-
 def test_the_largest_buffer_fits_on_the_stack_of_a_thread():
     schedule = "tile-loops{loops=indices sizes=65536},hoist-indices{before=indices_i}"
     data, indices = np.arange(1000, dtype=np.float32), np.arange(70_000) % 1000
@@ -70,14 +48,6 @@ def test_the_largest_buffer_fits_on_the_stack_of_a_thread():
     finally:
         threading.stack_size(size_before)
     assert results[0].tolist() == data[indices].tolist()
-
-
-@pytest.mark.parametrize("lanes", [2, 8])
-def test_each_lane_of_gather_elements_has_an_index_of_its_own(lanes):
-    data = np.arange(5 * 33, dtype=np.int32).reshape(5, 33)
-    indices = np.random.default_rng(4).integers(-5, 5, (4, 33))
-    kernel = gn.compile("gather_elements", data, indices, schedule=f"vectorize-inner{{lanes={lanes}}},stream-stores")
-    assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 0).tolist()
 
 
 GATHERED = {
@@ -111,39 +81,8 @@ def test_gathered_lanes_are_the_loaded_ones(name, dtype):
             kernel(data, picks)
 
 
-def test_gathered_lanes_of_columns_have_an_index_each():
-    data = np.arange(5 * 33, dtype=np.int64).reshape(5, 33)
-    indices = np.random.default_rng(4).integers(-5, 5, (4, 33))
-    kernel = gn.compile("gather_elements", data, indices, schedule="vectorize-inner{lanes=8},gather-lanes")
-    assert "= gather_inside_v8xi64(" in kernel.source and "steps_v8xi64(" in kernel.source
-    assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 0).tolist()
-
-
 def test_lanes_that_have_no_form_as_vectors_are_loaded():
     kernel = gn.compile("gather", "50xf32", "40xi64", bounds="wrap", schedule="vectorize-inner{lanes=4},gather-lanes")
     data, indices = np.arange(50, dtype=np.float32), np.arange(40) * 7 - 120
     assert kernel(data, indices).tolist() == data[indices % 50].tolist()
     assert "= gather_" not in kernel.source
-
-
-def test_positions_of_a_tile_of_three_loops_lie_in_one_buffer():
-    schedule = (
-        "tile-loops{loops=batch_0,batch_1,indices sizes=2,2,4},"
-        "interchange-loops{order=batch_0_o,batch_1_o,indices_o,batch_0_i,batch_1_i,indices_i},"
-        "parallelize-loops{loops=batch_0_o,batch_1_o},hoist-indices{before=batch_0_i},vectorize-inner{lanes=4}"
-    )
-    data = np.arange(3 * 8 * 5).reshape(3, 8, 5)[:, :4]
-    indices = np.random.default_rng(6).integers(0, 5, (3, 4, 9))
-    kernel = gn.compile("gather", data, indices, axis=2, batch_dims=2, schedule=schedule)
-    assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 2).tolist()
-
-
-def test_source_streams_and_prefetches_as_the_schedule_says():
-    schedule = "vectorize-inner{lanes=8},prefetch{what=rows loop=indices ahead=4 locality=0}"
-    plain = gn.compile("gather", "1000x64xf32", "500xi64", schedule=schedule).source
-    streaming = gn.compile("gather", "1000x64xf32", "500xi64", schedule=f"{schedule},stream-stores").source
-    assert "prefetch_0(data, " in plain
-    assert "store_v8xi32(out + " in plain
-    assert "stream_whole_v8xi32(out + " in streaming
-    assert "stream_v4xi32(out + " in streaming
-    assert " store_v8xi32(out" not in streaming

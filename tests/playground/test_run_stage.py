@@ -2,14 +2,12 @@
 
 import itertools
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.ir.modules.context import parse_module
-from gathernest.ir.modules.read_module import InputError
 from gathernest.playground.check import check_stage
 from gathernest.playground.stage import parsed, rest_of
 
@@ -18,8 +16,6 @@ ENGINES = "interpreter", "numba"
 
 DATA = np.arange(40, dtype=np.float32).reshape(5, 8)
 INDICES = np.array([[1, -1], [3, 0]])
-# Python does not print it.
-LONG = 16**5000
 SCHEDULE = "tile-loops{loops=indices sizes=3},vectorize-inner{lanes=4}"
 
 
@@ -134,55 +130,3 @@ def test_a_gather_that_must_be_rejected_and_is_not_is_a_difference():
     wrong = gn.compile("gather", DATA, INDICES).problem
     difference = check_stage(parsed(kernel.stages["fold-bounds"]), wrong, DATA, INDICES + 5, "interpreter")
     assert "it must be rejected (index 6 at position (0, 0) of indices is out of range [-5, 4]" in str(difference)
-
-
-ERRORS = {
-    "another engine": ({"engine": "numbe"}, "no engine 'numbe'; use interpreter, numba or upstream; did you mean"),
-    "other arrays": (
-        {"data": DATA[:4]},
-        "^data of 4x8xf32: sizes 1x1x4x8 where the code takes 1x1x5x8; the stage is of other",
-    ),
-    "no shape of data": ({"operator": "gather_grad"}, "gather_grad needs the shape of data, got none; pass data_"),
-    "no name of an operator": ({"operator": 5}, "there is no operator 5 to compile; use gather,"),
-    "a long number for an engine": ({"engine": LONG}, "there is no engine an integer of 20001 bits; use interpreter"),
-    "an array for an engine": ({"engine": DATA}, r"there is no engine array\(\[\["),
-    "an array for a pipeline": ({"pipeline": DATA}, r"a pipeline must be text, .*, got array\(\[\["),
-    "a shape of data": ({"data_shape": (5, 8)}, "data_shape is for gradients, and 'gather' is none; leave it out"),
-    "an array for a scale": ({"scale": DATA}, "scale must be a "),
-    "a seed that is no number": ({"seed": 1.5}, "seed must be a whole number from 0, got 1.5"),
-    "no text of a pipeline": ({"pipeline": LONG}, "a pipeline must be text, .*, got an integer of 20001 bits"),
-    "a pass that is not there": ({"pipeline": "tile-lops"}, "there is no pass 'tile-lops'; did you mean 'tile-loops'"),
-}
-
-
-@pytest.mark.parametrize("case", ERRORS)
-def test_wrong_arguments_have_clear_messages(case):
-    changes, message = ERRORS[case]
-    text = gn.compile("gather", DATA, INDICES).stages["fold-bounds"]
-    with pytest.raises(gn.GathernestError, match=message):
-        gn.run_stage(text, **{"data": DATA, "indices": INDICES, **changes})
-
-
-def test_a_stage_of_other_attributes_is_an_error():
-    text = gn.compile("gather", DATA, INDICES).stages["operator"]
-    with pytest.raises(gn.InvalidGatherError, match=r"gives an array of shape \(2, 2, 8\), and the gather one of"):
-        gn.run_stage(text, DATA, INDICES, -1)
-
-
-@pytest.mark.parametrize(
-    ("stage", "error", "message"),
-    [
-        ("builtin.modul {", InputError, "<text>:1:1: Operation builtin.modul is not registered"),
-        (" ", InputError, "<text>: there is nothing in the input"),
-        ("builtin.module {}", InputError, "<text>: there is no function @gather, which every stage of a gather has"),
-        (Path("x" * 300), InputError, f"'{'x' * 99} … "),
-        (Path("/"), InputError, "'/': cannot be read: Is a directory; give the path of a file with MLIR"),
-        (Path("\0"), InputError, r"'\x00': cannot be read: embedded null byte; give the path"),
-        (None, gn.InvalidGatherError, "a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got None"),
-    ],
-)
-def test_what_is_no_stage_is_an_error_that_says_why(stage, error, message):
-    with pytest.raises(error) as raised:
-        gn.run_stage(stage, DATA, INDICES)
-    assert str(raised.value).startswith(message)
-    assert isinstance(raised.value, gn.GathernestError)

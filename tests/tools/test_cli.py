@@ -53,34 +53,6 @@ def test_version_names_the_package(gathernest):
     assert gathernest("--version").out == f"gathernest {gn.__version__}\n"
 
 
-SEE = "see 'gathernest show --help'"
-COUNT = "argument --rounds: expected a whole number from 1, got"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "usage: gathernest"),
-        (
-            ("shwo", "--data", "9xf32"),
-            f"error: there is no command 'shwo'; the commands are {', '.join(cli.COMMANDS)}; did you mean 'show'?\n",
-        ),
-        ((*SHOW, "--stge", "all"), f"error: there is no option --stge; did you mean '--stage'? S{SEE[1:]}\n"),
-        (("show", "--dat", "9x4xf32", "--indices", "5xi64"), "there is no option --dat; did you mean '--data'?"),
-        (("--jsn", "doctor"), "there is no option --jsn"),
-        (("show", "--data", "9x4xf32"), "error: --indices is missing; name the gather with --data and --indices\n"),
-        ((*SHOW, "--axis", "first"), f"error: argument --axis: expected a whole number, got 'first'; {SEE}\n"),
-        (("doctor", "now"), "unrecognized arguments: now"),
-        *((("demo", f"--rounds={text}"), f"{COUNT} {text!r}") for text in ("0", "-3", "many", "1.5")),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_misuse_is_named(gathernest, words, said):
-    ended = gathernest(*words)
-    assert (ended.status, ended.out) == (2, "")
-    assert said in ended.err
-
-
 @pytest.mark.parametrize(
     ("error", "ended"),
     [
@@ -130,14 +102,6 @@ def test_source_of_an_error_is_shown_with_its_traceback(failing_doctor):
     assert failing_doctor(error).err == "gathernest: error: no; please report it with what --traceback shows\n"
     *_, source, last = failing_doctor(error, "--traceback").err.splitlines()
     assert (source, last) == ("def gather(:", "gathernest: error: no; please report it with the lines above")
-
-
-def test_setting_that_is_not_allowed_is_one_line(gathernest, monkeypatch):
-    monkeypatch.setenv("GATHERNEST_SCHEDULE", "tile{}")
-    ended = gathernest(*SHOW)
-    assert ended.status == 1
-    assert ended.err.startswith("gathernest: error: GATHERNEST_SCHEDULE: 'tile' is not a pass of a schedule")
-    assert ended.err.count("\n") == 1
 
 
 def test_closed_pipe_ends_quietly_with_141():

@@ -24,46 +24,80 @@ def run(body: str, *, data: str = "memref<5x4xi32>", out: str = "memref<3xi32>",
     return result
 
 
-@pytest.mark.parametrize("place", ["%c3, %c0", "%c0, %c3"])
-def test_load_outside_its_array_is_an_internal_error(place):
-    subscripts = place.replace("%c3", "%six")
-    body = f"%six = arith.addi %c3, %c3 : index\n%x = memref.load %data[{subscripts}] : memref<5x4xi32>"
-    with pytest.raises(InternalError, match="is outside an array of shape"):
+SIX = "%six = arith.addi %c3, %c3 : index\n"
+SEVEN = "%seven = arith.constant 7 : i32\n"
+STORE = "memref.store %seven, %out[%c1] : memref<3xi32>"
+FREED = f"""{SEVEN}%own = memref.alloc(%c3) : memref<?xi32>
+    memref.store %seven, %own[%c0] : memref<?xi32>
+    memref.dealloc %own : memref<?xi32>
+    """
+RACES, IS_FREED = "two iterations of a parallel loop write the element at", "uses memory that is freed"
+# By what is wrong: operations, and the message of the internal error.
+WRONG = {
+    "a row outside": (f"{SIX}%x = memref.load %data[%six, %c0] : memref<5x4xi32>", "is outside an array of shape"),
+    "a column outside": (f"{SIX}%x = memref.load %data[%c0, %six] : memref<5x4xi32>", "is outside an array of shape"),
+    "a negative row": (
+        "%low = arith.subi %c0, %c1 : index\n%x = memref.load %data[%low, %c0] : memref<5x4xi32>",
+        r"access at \(-1, 0\) is outside an array of shape \(5, 4\)",
+    ),
+    "a store outside": (
+        f"{SEVEN}memref.store %seven, %out[%c3] : memref<3xi32>",
+        r"access at \(3,\) is outside an array of shape \(3,\)",
+    ),
+    "a race": (f"{SEVEN}gather.loop parallel a(%i) = %c0 to %c3 step %c1 {{\n{STORE}\n}}", RACES),
+    "a race of scf": (f"{SEVEN}scf.parallel (%i) = (%c0) to (%c3) step (%c1) {{\n{STORE}\n}}", RACES),
+    "a race of the outer loop": (
+        f"{SEVEN}gather.loop parallel a(%i) = %c0 to %c3 step %c1 {{\n"
+        "gather.loop parallel b(%j) = %c0 to %c3 step %c1 {\nmemref.store %seven, %out[%j] : memref<3xi32>\n}\n}",
+        RACES,
+    ),
+    "an operation": ("%x = arith.divsi %c3, %c1 : index", r"the interpreter does not know arith\.divsi"),
+    "a load behind dealloc": (f"{FREED}%x = memref.load %own[%c0] : memref<?xi32>", IS_FREED),
+    "a store behind dealloc": (f"{FREED}memref.store %seven, %own[%c0] : memref<?xi32>", IS_FREED),
+    "a vector behind dealloc": (f"{FREED}%x = vector.load %own[%c0] : memref<?xi32>, vector<2xi32>", IS_FREED),
+    "a prefetch behind dealloc": (
+        f"{FREED}memref.prefetch %own[%c0], read, locality<3>, data : memref<?xi32>",
+        IS_FREED,
+    ),
+    "a prefetch of a view behind dealloc": (
+        f"{FREED}%view = memref.collapse_shape %own [[0]] : memref<?xi32> into memref<?xi32>\n"
+        "memref.prefetch %view[%c0], read, locality<3>, data : memref<?xi32>",
+        IS_FREED,
+    ),
+    "two deallocs": (f"{FREED}memref.dealloc %own : memref<?xi32>", IS_FREED),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_no_correct_module_does_is_an_internal_error(name):
+    body, message = WRONG[name]
+    with pytest.raises(InternalError, match=message):
         run(body)
 
 
-def test_store_outside_its_array_is_an_internal_error():
-    with pytest.raises(InternalError, match=r"access at \(3,\) is outside an array of shape \(3,\)"):
-        run("%x = arith.constant 7 : i32\nmemref.store %x, %out[%c3] : memref<3xi32>")
-
-
-@pytest.mark.parametrize("type_", ["memref<3x4xi32>", "memref<20xi32>"])
-def test_array_of_another_shape_is_an_internal_error(type_):
-    with pytest.raises(InternalError, match=r"^data of .*: sizes 5x4 where the code takes "):
-        run("", data=type_)
-
-
-def test_array_of_other_strides_is_an_internal_error():
-    with pytest.raises(InternalError, match=r"^data of .*: byte strides .* where the code takes memref<"):
-        run("", data="memref<5x4xi32, strided<[77, 1]>>")
-
-
-RACE = """{loop} {{
-        %x = arith.constant 7 : i32
-        memref.store %x, %out[%c1] : memref<3xi32>
-      }}"""
-
-
 @pytest.mark.parametrize(
-    "loop", ["gather.loop parallel a(%i) = %c0 to %c3 step %c1", "scf.parallel (%i) = (%c0) to (%c3) step (%c1)"]
+    ("data", "message"),
+    [
+        ("memref<3x4xi32>", "sizes 5x4 where the code takes "),
+        ("memref<20xi32>", "sizes 5x4 where the code takes "),
+        ("memref<5x4xi32, strided<[77, 1]>>", "byte strides .* where the code takes memref<"),
+    ],
 )
-def test_race_of_parallel_iterations_is_an_internal_error(loop):
-    with pytest.raises(InternalError, match="two iterations of a parallel loop write the element at"):
-        run(RACE.format(loop=loop))
+def test_array_of_another_type_is_an_internal_error(data, message):
+    with pytest.raises(InternalError, match=f"^data of .*: {message}"):
+        run("", data=data)
 
 
 def test_sequential_iterations_may_write_one_element():
-    assert run(RACE.format(loop="gather.loop a(%i) = %c0 to %c3 step %c1")).tolist() == [-1, 7, -1]
+    assert run(f"{SEVEN}gather.loop a(%i) = %c0 to %c3 step %c1 {{\n{STORE}\n}}").tolist() == [-1, 7, -1]
+
+
+def test_resolve_with_error_raises():
+    body = """%i = arith.constant 5 : i64
+      %n = memref.dim %data, %c0 : memref<5x4xi32>
+      %p, %v = gather.resolve %i within %n bounds error : i64"""
+    with pytest.raises(BoundsError, match=r"index 5 is out of range \[-5, 4\]"):
+        run(body)
 
 
 def test_order_of_iterations_is_shuffled():
@@ -83,14 +117,6 @@ def test_masked_load_touches_nothing_where_its_mask_is_false():
     assert run(body)[0] == 0
 
 
-def test_resolve_with_error_raises():
-    body = """%i = arith.constant 5 : i64
-      %n = memref.dim %data, %c0 : memref<5x4xi32>
-      %p, %v = gather.resolve %i within %n bounds error : i64"""
-    with pytest.raises(BoundsError, match=r"index 5 is out of range \[-5, 4\]"):
-        run(body)
-
-
 def test_summing_loop_wraps_at_64_bits():
     body = """%big = arith.constant 9223372036854775807 : i64
       %sum = gather.loop a(%i) = %c0 to %c3 step %c1 sum {
@@ -103,28 +129,6 @@ def test_summing_loop_wraps_at_64_bits():
     assert run(body)[0] == 1
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "%x = memref.load %own[%c0] : memref<?xi32>",
-        "memref.store %seven, %own[%c0] : memref<?xi32>",
-        "%x = vector.load %own[%c0] : memref<?xi32>, vector<2xi32>",
-        "memref.prefetch %own[%c0], read, locality<3>, data : memref<?xi32>",
-        "%view = memref.collapse_shape %own [[0]] : memref<?xi32> into memref<?xi32>\n"
-        "memref.prefetch %view[%c0], read, locality<3>, data : memref<?xi32>",
-        "memref.dealloc %own : memref<?xi32>",
-    ],
-)
-def test_use_of_memory_behind_its_dealloc_is_an_internal_error(use):
-    body = f"""%seven = arith.constant 7 : i32
-      %own = memref.alloc(%c3) : memref<?xi32>
-      memref.store %seven, %own[%c0] : memref<?xi32>
-      memref.dealloc %own : memref<?xi32>
-      {use}"""
-    with pytest.raises(InternalError, match="uses memory that is freed"):
-        run(body)
-
-
 def test_memory_that_a_loop_frees_is_taken_anew_in_each_iteration():
     body = """%seven = arith.constant 7 : i32
       gather.loop a(%i) = %c0 to %c3 step %c1 {
@@ -135,11 +139,6 @@ def test_memory_that_a_loop_frees_is_taken_anew_in_each_iteration():
         memref.dealloc %own : memref<?xi32>
       }"""
     assert run(body).tolist() == [7, 7, 7]
-
-
-def test_unknown_operation_is_an_internal_error():
-    with pytest.raises(InternalError, match=r"the interpreter does not know arith\.divsi"):
-        run("%x = arith.divsi %c3, %c1 : index")
 
 
 def test_module_without_gather_is_an_internal_error():
@@ -157,23 +156,6 @@ def test_elements_that_are_no_integers_move_as_bytes():
     out = np.zeros(2, np.float32)
     interpret(parse_module(text), np.array([0.5, 1], np.float32), np.array([0]), out)
     assert out.tolist() == [0.5, 0]
-
-
-def test_negative_subscript_is_an_internal_error():
-    body = "%low = arith.subi %c0, %c1 : index\n%x = memref.load %data[%low, %c0] : memref<5x4xi32>"
-    with pytest.raises(InternalError, match=r"access at \(-1, 0\) is outside an array of shape \(5, 4\)"):
-        run(body)
-
-
-def test_race_of_the_iterations_of_an_outer_parallel_loop_is_an_internal_error():
-    body = """%x = arith.constant 7 : i32
-      gather.loop parallel a(%i) = %c0 to %c3 step %c1 {
-        gather.loop parallel b(%j) = %c0 to %c3 step %c1 {
-          memref.store %x, %out[%j] : memref<3xi32>
-        }
-      }"""
-    with pytest.raises(InternalError, match="two iterations of a parallel loop write the element at"):
-        run(body)
 
 
 def test_parallel_loops_that_follow_each_other_may_write_one_element():

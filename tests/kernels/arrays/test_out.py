@@ -13,12 +13,6 @@ INDICES = np.array([3, 39, 0, -1, 7])
 WANTED = DATA[INDICES]
 
 
-def test_out_is_returned_and_filled():
-    out = np.zeros((5, 3))
-    assert gn.gather(DATA, INDICES, out=out) is out
-    assert out.tobytes() == WANTED.tobytes()
-
-
 @pytest.mark.parametrize(
     "out",
     [
@@ -51,33 +45,12 @@ def test_out_may_have_any_stride_where_it_has_one_element():
     assert base.tolist() == WANTED[0].tolist()
 
 
-def test_out_in_a_memory_mapped_file_is_written_to_it(tmp_path):
-    path = tmp_path / "out.bin"
-    out = np.memmap(path, np.float64, "w+", shape=(5, 3))
-    gn.gather(DATA, INDICES, out=out)
-    out.flush()
-    assert path.read_bytes() == WANTED.tobytes()
-
-
-def test_out_that_is_data_gives_the_right_answer():
-    data = DATA.copy()
-    turned = np.arange(40)[::-1]
-    assert gn.gather(data, turned, out=data) is data
-    assert (data == DATA[::-1]).all()
-
-
 @pytest.mark.parametrize("shift", [1, 3, 7])
 def test_out_that_overlaps_data_gives_the_right_answer(shift):
     base = np.arange(60.0)
     wanted = base[:50][::-1].copy()
     gn.gather(base[:50], np.arange(50)[::-1], out=base[shift : shift + 50])
     assert (base[shift : shift + 50] == wanted).all()
-
-
-def test_out_that_is_indices_gives_the_right_answer():
-    data, indices = np.arange(40)[::-1].copy(), np.arange(40)
-    assert gn.gather(data, indices, out=indices) is indices
-    assert (indices == data).all()
 
 
 def test_out_that_overlaps_indices_in_bytes_of_another_dtype_gives_the_right_answer():
@@ -135,19 +108,6 @@ def test_out_of_references_is_filled(dtype):
     out = np.array(["x"] * 4, dtype)[::2]
     assert gn.gather(data, [2, 0], out=out) is out
     assert out.tolist() == ["c", "a"]
-
-
-def test_out_of_objects_that_is_data_gives_the_right_answer():
-    data = np.array(["a", "b", "c"], object)
-    gn.gather(data, [2, 1, 0], out=data)
-    assert data.tolist() == ["c", "b", "a"]
-
-
-def test_out_of_objects_is_untouched_after_an_error():
-    data, out = np.array(["a", "b", "c"], object), np.array(["x", "y"], object)
-    with pytest.raises(gn.BoundsError, match=r"index 3 at position \(1,\) of indices is out of range \[-3, 2\]"):
-        gn.gather(data, [0, 3], out=out)
-    assert out.tolist() == ["x", "y"]
 
 
 @pytest.mark.parametrize("strides", [(16, 40), (-16, 40), (16, -40)])

@@ -2,7 +2,6 @@
 
 import itertools
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -66,38 +65,6 @@ def test_take_writes_to_out_and_takes_a_scalar():
     assert gn.take(5, 0, axis=0) == 5
 
 
-FILLED = [
-    ("float32", np.nan, None),
-    ("complex64", np.nan, None),
-    ("int16", -(2**15), None),
-    ("uint8", 255, None),
-    ("bool", True, None),
-    (ml_dtypes.bfloat16, np.nan, None),
-    ("M8[s]", np.datetime64("NaT"), None),
-    ("float16", 0.1, 0.1),
-    ("int64", 2**62 + 1, 2**62 + 1),
-    ("uint64", 2**64 - 1, 2**64 - 1),
-    ("U3", "abc", "abc"),
-    ("complex128", 1 - 2j, 1 - 2j),
-    (ml_dtypes.int4, -8, -8),
-    ("O", [1], [1]),
-]
-
-
-@pytest.mark.parametrize(("dtype", "wanted", "fill_value"), FILLED, ids=lambda value: str(value))
-def test_an_index_outside_gives_the_fill_value(dtype, wanted, fill_value):
-    data = np.array([0, 1, 1]).astype(dtype)
-    result = gn.take(data, [1, 3, -3, -4], mode="fill", fill_value=fill_value)
-    expected = gn.gather(data, [1, 0, -3, 0])
-    for place in (1, 3):
-        expected[place] = wanted
-    assert result.dtype == data.dtype
-    if data.dtype == object:
-        assert result.tolist() == expected.tolist()
-    else:
-        assert result.tobytes() == expected.tobytes()
-
-
 def test_every_operator_fills_slices_whose_index_is_outside():
     data, rng = np.arange(24.0).reshape(2, 3, 4), np.random.default_rng(0)
     for axis, batch_dims in itertools.product(range(3), range(2)):
@@ -116,11 +83,6 @@ def test_every_operator_fills_slices_whose_index_is_outside():
     assert np.array_equal(filled, np.where(zeros == 0, np.nan, zeros), equal_nan=True)
 
 
-def test_a_fill_value_goes_into_out_that_lies_in_the_memory_of_indices():
-    indices = np.array([0, 5, 1])
-    assert gn.gather(np.array([7, 8]), indices, bounds=gn.Fill(-1), out=indices).tolist() == [7, -1, 8]
-
-
 @pytest.mark.parametrize("dtype", ["M8[s]", "m8[D]", "i8", "f4", "c8", "S3", "U2"])
 @pytest.mark.parametrize("value", [np.timedelta64(1, "W"), np.datetime64("2020")])
 def test_a_fill_value_with_a_unit_is_for_data_of_its_kind_alone(dtype, value):
@@ -132,32 +94,7 @@ def test_a_fill_value_with_a_unit_is_for_data_of_its_kind_alone(dtype, value):
         gn.gather(data, [5], bounds=gn.Fill(value))
 
 
-def test_a_bounds_mode_that_cannot_be_hashed_is_none():
-    with pytest.raises(gn.InvalidGatherError, match=r"bounds np.timedelta64\(3\) is not a bounds mode"):
-        gn.gather(np.zeros(3), [0], bounds=np.timedelta64(3))
-    with pytest.raises(gn.InvalidGatherError, match=r"mode np.timedelta64\(3\) is not a mode of take"):
-        gn.take(np.zeros(3), [0], mode=np.timedelta64(3))
-
-
 def test_a_fill_value_is_not_for_dask_arrays():
     dask = pytest.importorskip("dask.array")
     with pytest.raises(gn.InvalidGatherError, match=r'a fill value is for arrays in memory, .* use bounds="zero"'):
         gn.gather(dask.zeros(3), [0], bounds=gn.Fill(1))
-
-
-@pytest.mark.parametrize(
-    ("mode", "policy", "wanted"),
-    [
-        ("fill", "outside", [1, -9, -9]),
-        ("fill", "wrap", [1, 299, 172]),
-        ("clip", "outside", [1, 0, 0]),
-        ("clip", "wrap", [1, 299, 172]),
-        ("wrap", "outside", [1, 299, 172]),
-    ],
-)
-def test_negative_indices_mean_what_the_policy_says(mode, policy, wanted):
-    arguments = {"mode": mode, "fill_value": -9 if mode == "fill" else None, "negative_indices": policy}
-    for dtype in ("int8", "int64"):  # of int8, the unsigned ones of the same bits are on the axis
-        indices = np.array([1, -1, -128], dtype)
-        assert gn.take(np.arange(300), indices, **arguments).tolist() == wanted
-        assert gn.take_along_axis(np.arange(300), indices, **arguments).tolist() == wanted

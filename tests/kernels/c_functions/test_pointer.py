@@ -155,16 +155,3 @@ def test_header_names_types_sizes_and_range(lookup):
     assert " *   out: 6x4xf32\n *   In range: [-9, 8] of axis 0. */" in text
     assert "#ifndef GATHERNEST_GN_GATHER_9X4XF32_BY_6XI64_H" in text
     assert "int64_t rows_of(const float *data" in lookup.c_header("rows_of")
-
-
-NO_NAME = "is no name for a C function; use letters, digits and _, such as gn"
-RESERVED = "is a word that C or C.. reserves; use another name"
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [*((name, NO_NAME) for name in ("", "9rows", "a-b", "rows;")), ("int", RESERVED), ("main", RESERVED)],
-)
-def test_a_name_that_c_has_not_is_rejected(lookup, name, said):
-    with pytest.raises(gn.InvalidGatherError, match=said):
-        lookup.c_header(name)

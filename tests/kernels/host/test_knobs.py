@@ -64,24 +64,6 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
     assert getattr(gn.knobs, name) == KNOBS[name].default
 
 
-COUNT, SWITCH = "a whole number from 1 below 2**31", "0, 1, false, true, no, yes, off or on"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "allowed"),
-    [
-        *(("num_threads", text, COUNT) for text in ("two", "0", "-1", "1.5")),
-        ("interpret", "maybe", SWITCH),
-        ("always_compile", "2", SWITCH),
-    ],
-)
-def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, allowed):
-    monkeypatch.setenv(KNOBS[name].variable, text)
-    with pytest.raises(KnobError) as caught:
-        getattr(gn.knobs, name)
-    assert str(caught.value) == f"{KNOBS[name].variable}={text!r} is not allowed; set it to {allowed}"
-
-
 def test_a_scope_goes_before_an_assignment_and_that_before_the_environment(monkeypatch):
     monkeypatch.setenv("GATHERNEST_NUM_THREADS", "1")
     gn.knobs.num_threads = 2
@@ -159,37 +141,12 @@ def test_always_compile_neither_reads_nor_writes_the_cache(forget, cache_dir):
     assert not cache_dir.exists()
 
 
-def test_dump_dir_gets_every_stage_and_the_source(forget, cache_dir, tmp_path):
-    with gn.knobs.scope(dump_dir=tmp_path / "dump", schedule=""):
-        gn.gather(DATA, INDICES)
-    (folder,) = (tmp_path / "dump").iterdir()
-    names = [path.name for path in sorted(folder.iterdir())]
-    assert names[0] == "00-operator.mlir"
-    assert names[-1].endswith("-kernel.py")
-    assert [name[:2] for name in names] == [f"{number:02}" for number in range(len(names))]
-    stages = {name[3:-5] for name in names[:-1]}
-    assert {"normalize-gather", "collapse-dims", "lower-to-nest", "fold-bounds", "lower-nest-to-loops"} <= stages
-    assert "gather.gather" in (folder / names[0]).read_text()
-    assert "@njit" in (folder / names[-1]).read_text()
-
-
 def test_dump_dir_that_cannot_be_written_is_named(forget, cache_dir, monkeypatch):
     monkeypatch.setenv("GATHERNEST_DUMP_DIR", __file__)
     with pytest.raises(KnobError) as raised:
         gn.gather(DATA, INDICES)
     said = "cannot be written (Not a directory); set it to another folder, or leave it out"
     assert str(raised.value) == f"GATHERNEST_DUMP_DIR={__file__} {said}"
-
-
-def test_schedule_is_used_for_every_gather(forget):
-    with gn.knobs.scope(schedule="tile-loops{loops=indices sizes=2}"):
-        assert gn.gather(DATA, INDICES).tolist() == WANTED
-        assert gn.compile("gather", DATA, INDICES).schedule == gn.Schedule.parse("tile-loops{loops=indices sizes=2}")
-
-
-def test_schedule_does_not_override_a_given_one():
-    with gn.knobs.scope(schedule="tile-loops{loops=indices sizes=2}"):
-        assert gn.compile("gather", DATA, INDICES, schedule=gn.Schedule()).schedule == gn.Schedule()
 
 
 def test_a_schedule_from_the_environment_is_part_of_the_key(forget, monkeypatch):

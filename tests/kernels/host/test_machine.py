@@ -115,52 +115,6 @@ def test_a_file_without_a_base_is_of_an_avx2_machine(file):
         assert known_machine().model == replace(BUILT_IN["avx2"], name="small")
 
 
-FIX = (
-    "; set --machine to zen5, zen4, zen3, xeon-avx512, avx2, or to a file with a JSON object of a machine's "
-    "fields (docs/machine.md)"
-)
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ({"l2_bytes": "1M"}, 'says l2_bytes = "1M", allowed is a whole number from 65536 to 1099511627776'),
-        ({"l1_misses": 0}, "says l1_misses = 0, allowed is a whole number from 1 to 1024"),
-        ({"threads": True}, "says threads = true, allowed is a whole number from 1 to 4096"),
-        ({"vector_bytes": 32.0}, "says vector_bytes = 32.0, allowed is one of 16, 32, 64"),
-        ({"vector_bytes": 48}, "says vector_bytes = 48, allowed is one of 16, 32, 64"),
-        ({"l3_share": 1.5}, "says l3_share = 1.5, allowed is a number from 0.001 to 1"),
-        ({"memory_ns": 5e-324}, "says memory_ns = 5e-324, allowed is a number from 1e-06 to 1e+09"),
-        ({"line_ns": [1, 2]}, "says line_ns = [1, 2], allowed is a list of 4, each a number from 1e-06 to 1e+09"),
-        ({"base": ["zen4"]}, 'says base = ["zen4"], allowed is one of zen5, zen4, zen3, xeon-avx512, avx2'),
-        ({"name": 4}, "says name = 4, allowed is a text"),
-        ({"l2_byte": 1}, "has no field 'l2_byte'; did you mean 'l2_bytes'?"),
-    ],
-)
-def test_a_file_that_says_what_no_machine_has_is_rejected(file, said, why):
-    path = file(**said)
-    with knobs.scope_of_options(machine=("--machine", path)), pytest.raises(KnobError) as caught:
-        machine_model()
-    assert str(caught.value) == f"the machine {str(path)!r} {why}{FIX}"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("[1]", "holds [1]"),
-        ("{", "cannot be read (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
-        ("[" * 100_000, "cannot be read (its lists are too deep)"),
-    ],
-    ids=["list", "broken", "deep"],
-)
-def test_a_file_that_holds_no_json_object_is_rejected(file, text, why):
-    path = file()
-    path.write_text(text)
-    with knobs.scope_of_options(machine=("--machine", path)), pytest.raises(KnobError) as caught:
-        machine_model()
-    assert str(caught.value) == f"the machine {str(path)!r} {why}{FIX}"
-
-
 @pytest.mark.parametrize("text", ['{"memory_ns": 5e-324}', "{", '{"memory_ns": NaN}', '{"threads": 2, "threads": 3}'])
 def test_a_knob_that_names_a_broken_file_is_left_out_with_one_warning(file, text, unnamed_machine):
     path, without = file(), machine_model()
@@ -169,16 +123,6 @@ def test_a_knob_that_names_a_broken_file_is_left_out_with_one_warning(file, text
         assert machine_model() == machine_model() == without
     (warning,) = caught
     assert str(path) in str(warning.message) and str(warning.message).endswith("until then it is left out")
-
-
-def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
-    monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
-    with pytest.raises(KnobError) as caught:
-        gn.compile("gather", "10x4xf32", "5xi64")
-    fix = FIX.replace("--machine", "GATHERNEST_MACHINE")
-    assert (
-        str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen5'?{fix}"
-    )
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.errors import InternalError
-from gathernest.kernels.machine.explain import ExplainError, explain
+from gathernest.kernels.machine.explain import explain
 from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.predict import predict
@@ -153,28 +153,6 @@ def test_a_schedule_that_gives_other_bytes_is_an_internal_error(monkeypatch):
     monkeypatch.setattr(gn.Kernel, "__call__", wrong)
     with pytest.raises(InternalError, match=r"^without tile-loops\{.*\} the bytes are others than with the whole"):
         kernel.explain(rounds=1)
-
-
-def test_wrong_calls_say_how_to_mend_them():
-    kernel = gn.compile("gather", "20x3xf32", "5xi64", schedule="")
-    with pytest.raises(ExplainError) as caught:
-        kernel.explain(np.zeros((20, 3), np.float32))
-    assert str(caught.value) == ("explain takes both data and indices, or neither for made-up ones; got one of them")
-    with pytest.raises(ExplainError) as caught:
-        kernel.explain(rounds=0)
-    assert str(caught.value) == "rounds must be a whole number from 1, got 0"
-    with gn.knobs.scope(interpret=True), pytest.raises(ExplainError) as caught:
-        kernel.explain()
-    assert str(caught.value) == "GATHERNEST_INTERPRET is set, and the interpreter's time explains nothing; unset it"
-    with pytest.raises(ExplainError) as caught:
-        gn.compile("gather", "20x3xf32", "0xi64").explain()
-    assert str(caught.value) == "nothing runs for these sizes, so there is nothing to measure; pass larger arrays"
-    with pytest.raises(gn.InvalidGatherError, match="compiled for data 20x3xf32, got 20x3xf64"):
-        kernel.explain(np.zeros((20, 3)), np.zeros(5, np.int64))
-    with pytest.raises(gn.InvalidGatherError, match=r"out must have shape \(5, 3\), got \(5, 4\)"):
-        explain(kernel, np.zeros((20, 3), np.float32), np.zeros(5, np.int64), np.zeros((5, 4), np.float32))
-    with pytest.raises(gn.BoundsError, match="index 20 at position"):
-        kernel.explain(np.zeros((20, 3), np.float32), np.full(5, 20))
 
 
 def test_made_up_arrays_that_do_not_fit_are_rejected_before_they_are_made():

@@ -14,33 +14,13 @@ from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.passes.loops.stage_result import COPIED_TILE
 from gathernest.lowering.pipeline import run_passes
-from gathernest.lowering.registry import Pipeline
-from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, choose_check
 
 LISTS = (
     "owner-computes{owners=2 axis=axis},fuse-into-owners,"
     "tile-loops{loops=indices sizes=512},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
     "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch{what=tile loop=indices_i ahead=2 locality=2}"
 )
-
-
-def test_lists_are_counted_and_staged_in_one_dimension():
-    machine = BUILT_IN["zen4"]
-    for data, indices, kept in (("1000x1", "4000000x1", CountedCheck(keeps_out=True)), ("1000x3", "4000000x1", None)):
-        nest = make_plan(problem_of("gather_elements_grad", f"{data}xf32", f"{indices}xi64")).layout.nest
-        for is_fresh, wanted in ((True, CountedCheck(keeps_out=False)), (False, kept)):
-            arguments = nest, Schedule.parse(LISTS), machine
-            assert choose_check(*arguments, is_fresh=is_fresh, is_gradient=True) == wanted
-    repeated = make_plan(problem_of("gather_grad", "3x1000xf32", "4000000xi64", 1)).layout.nest
-    check = choose_check(repeated, Schedule.parse(LISTS), machine, is_fresh=True, is_gradient=True)
-    assert isinstance(check, FusedCheck)
-    problem = problem_of("gather_grad", "1000000xf32", "4000000xi64")
-    new, given = make_plan(problem), make_plan(problem.into(problem.result))
-    assert isinstance(new.check, CountedCheck)
-    assert given.key.endswith(", lists counted, result staged") and "stage-result" in given.pipeline
-    assert new.key.endswith(", lists counted") and "stage-result" not in new.pipeline
 
 
 @pytest.mark.draw(1)
@@ -103,14 +83,3 @@ def test_a_staged_result_of_many_tiles_is_copied_whole(dtype, threads):
         with pytest.raises(gn.BoundsError, match="index 1000 at position"):
             kernel(data, wrong, out=out)
         assert out.tobytes() == data[indices].tobytes()
-
-
-def test_a_pipeline_for_an_out_of_the_caller_counts_lists_only_where_the_result_is_staged():
-    for text, kept in (
-        ("cse,check-indices{how=counted},cse", "cse,cse"),
-        ("check-indices{how=counted},stage-result", "check-indices{how=counted},stage-result"),
-        ("stage-result,check-indices{how=counted}", "stage-result"),
-        ("stage-result,check-indices{how=fused loop=indices_o}", "stage-result"),
-        ("my-check-indices,cse", "my-check-indices,cse"),
-    ):
-        assert Pipeline(text).expanded() == text and Pipeline(text).expanded(is_fresh=False) == kept

@@ -1,22 +1,17 @@
 """Results that nobody has yet are checked while they are copied; the caller's out is untouched by an error."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.ir.problem import Problem
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
-from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
-from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.steps import VectorizeLists
-from gathernest.lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
+from gathernest.lowering.schedule.tiling import StagedCheck
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -27,24 +22,6 @@ FUSION = "check-indices{how=fused loop=indices_o}"
 def plan_of(*arguments, is_fresh: bool = True, **options) -> Plan:
     problem = problem_of(*arguments, **options)
     return make_plan(problem if is_fresh else problem.into(problem.result))
-
-
-def test_owners_check_where_each_is_faster_than_memory_that_all_share():
-    plan = plan_of("gather_grad", "1000000xf32", "8000000xi64")
-    for bytes_per_ns, checks in ((30.0, True), (400.0, False)):
-        machine = replace(BUILT_IN["zen4"], threads=64, memory_bytes_per_ns=bytes_per_ns)
-        ways = [way.schedule for way in gradient_ways(plan.layout.nest, machine)]
-        listing = next(way for way in ways if way.get(VectorizeLists))
-        schedule = listing.without(VectorizeLists)  # lists that are not counted
-        check = choose_check(plan.layout.nest, schedule, machine, is_fresh=True, is_gradient=True)
-        assert isinstance(check, FusedCheck) == checks, f"{check} at {bytes_per_ns} GB/s"
-
-
-def test_indices_that_are_sorted_are_not_staged():
-    nest, machine = plan_of("gather_grad", "1000000x16xf32", "400000xi64").layout.nest, BUILT_IN["zen4"]
-    sorts = Schedule.parse("specialize-inner{bytes=64},group-indices{loop=indices}")
-    assert choose_check(nest, Schedule(), machine, is_fresh=False, is_gradient=True) == StagedCheck(32)
-    assert choose_check(nest, sorts, machine, is_fresh=False, is_gradient=True) is None
 
 
 @pytest.mark.draw(1)
@@ -114,22 +91,6 @@ def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_
         assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("text", "most"),
-    [
-        ("check-indices{how=staged bits=8}", 1 << 8),
-        ("cse,check-indices{how=staged  bits=16 },cse", 1 << 16),
-        ("check-indices{how=staged bits=16},check-indices{how=staged bits=8}", 1 << 8),
-        ("check-indices{how=staged bits=+8}", 1 << 8),
-        ("my-check-indices{how=staged bits=8}", None),
-        ("check-indices{how=staged}", None),
-        ("cse", None),
-    ],
-)
-def test_the_most_positions_of_a_pipeline_are_those_of_its_pass(text, most):
-    assert Pipeline(text).most_axis_size == most
-
-
 def test_a_pipeline_whose_positions_are_too_narrow_for_the_axis_is_rejected():
     text = plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False).pipeline
     text = text.replace("hoist-invariants", "check-indices{how=staged bits=8},hoist-invariants")
@@ -175,18 +136,6 @@ def test_a_given_pipeline_that_fuses_does_not_for_an_out_of_the_caller():
     fresh, into = make_plan(problem, given), make_plan(problem.into(problem.result), given)
     assert FUSION in fresh.pipeline and FUSION in fresh.key
     assert into.pipeline == fresh.pipeline.replace(f"{FUSION},", "") and FUSION not in into.key
-
-
-def test_a_pipeline_for_an_out_of_the_caller_has_no_fusion():
-    for text in (f"canonical,{FUSION},cse", f"canonical, {FUSION} , cse", "canonical,check-indices{how=fused},cse"):
-        assert "fuse" in Pipeline(text).expanded()
-        without = Pipeline(text).expanded(is_fresh=False)
-        assert "fuse" not in without and without.replace(" ", "").endswith("collapse-dims,cse")
-
-
-def test_a_problem_into_an_array_of_the_caller_is_not_fresh():
-    problem: Problem = problem_of("gather", DATA, INDICES)
-    assert problem.is_fresh and not problem.into(problem.result).is_fresh
 
 
 @pytest.mark.parametrize("schedule", [None, "vectorize-inner{lanes=4}"])

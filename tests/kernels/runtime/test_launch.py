@@ -1,6 +1,5 @@
 """Launches: when they are parallel, and on how many threads."""
 
-import ctypes
 import gc
 import itertools
 import os
@@ -20,77 +19,12 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch as threads
 from gathernest.kernels.runtime.call_cache import CALLS
 from gathernest.kernels.runtime.launch import available_threads, launch
-from gathernest.lowering.native.call_layout import At, Subteam
-from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.native.call_layout import At
 
-LARGE = True
 MOST = numba.config.NUMBA_NUM_THREADS
 
 
-class Recorder:
-    """A stand-in for a compiled kernel that notes whether it is launched with a subteam, and how large that is."""
-
-    def __init__(self) -> None:
-        self.parallel: list[bool] = []
-        self.threads: list[int] = []
-
-    def __call__(self, *arguments: object) -> int:
-        team = arguments[-1]
-        assert isinstance(team, int)
-        self.parallel.append(team != 0)
-        self.threads.append(ctypes.c_int64.from_address(team + 8 * Subteam.WANTED).value if team else 1)
-        return 7
-
-
-@pytest.fixture
-def kernel() -> Recorder:
-    return Recorder()
-
-
 needs_two_threads = pytest.mark.skipif(MOST < 2, reason="this machine gives Numba one thread only")
-
-
-def test_launch_returns_what_the_kernel_returns(kernel):
-    assert launch(kernel, (1, 2), not LARGE) == 7
-
-
-def test_small_work_runs_serially(kernel):
-    launch(kernel, (), not LARGE)
-    assert kernel.parallel == [False]
-
-
-@needs_two_threads
-def test_large_work_runs_in_parallel(kernel):
-    launch(kernel, (), LARGE)
-    assert kernel.parallel == [True]
-
-
-def test_one_thread_wanted_runs_serially(kernel):
-    with gn.knobs.scope(num_threads=1):
-        launch(kernel, (), LARGE)
-    assert kernel.parallel == [False]
-
-
-@needs_two_threads
-def test_num_threads_is_what_a_launch_uses(kernel):
-    with gn.knobs.scope(num_threads=2):
-        launch(kernel, (), LARGE)
-    assert kernel.threads == [2]
-
-
-@needs_two_threads
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no threads to cores")
-def test_affinity_that_changes_after_the_import_is_kept_to(kernel):
-    before = os.sched_getaffinity(0)
-    launch(kernel, (), LARGE)
-    os.sched_setaffinity(0, {min(before)})
-    try:
-        launch(kernel, (), LARGE)
-        assert threads.available_threads() == 1
-    finally:
-        os.sched_setaffinity(0, before)
-    launch(kernel, (), LARGE)
-    assert kernel.parallel == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -131,36 +65,6 @@ def test_a_launch_uses_as_many_threads_as_variables_allow(python, variable, text
     assert (int(threads), has_team) == (min(int(cores), allowed), str(min(int(cores), allowed) > 1)), environment
     cores, threads = map(int, with_scope.split())
     assert threads == min(cores, with_knob), environment
-
-
-@pytest.mark.parametrize(
-    ("work_bytes", "rows", "table_bytes", "is_large"),
-    [
-        (60, 3, 80, False),
-        (128 << 10, 2000, 1 << 20, False),
-        (4 << 20, 30_000, 1 << 20, True),
-        (80_000, 5000, 1 << 28, True),
-    ],
-)
-def test_work_is_large_by_its_bytes_or_by_reads_beyond_the_caches(work_bytes, rows, table_bytes, is_large):
-    assert BUILT_IN["zen4"].is_worth_sharing(work_bytes, rows, table_bytes) == is_large
-
-
-@needs_two_threads
-def test_a_launch_keeps_to_what_numba_is_set_to(kernel):
-    numba.set_num_threads(1)
-    try:
-        launch(kernel, (), LARGE)
-    finally:
-        numba.set_num_threads(MOST)
-    assert kernel.parallel == [False]
-
-
-def test_more_threads_than_there_are_means_all(kernel):
-    with gn.knobs.scope(num_threads=10_000):
-        launch(kernel, (), LARGE)
-        assert threads.available_threads() == MOST
-    assert kernel.threads == [MOST]
 
 
 class Launches:
@@ -237,10 +141,23 @@ def test_affinity_counts_at_once_where_threads_are_known(launches):
 
 
 @needs_two_threads
-def test_what_numba_is_set_to_counts_at_once_where_it_has_started_threads(launches, monkeypatch):
-    monkeypatch.setattr(parallel, "_is_initialized", True)
-    monkeypatch.setattr(parallel, "_get_num_threads", lambda: 1, raising=False)
-    assert [launches.threads() for _ in range(3)] == [(1, True)] * 3
+def test_a_launch_keeps_to_what_numba_is_set_to(launches):
+    numba.set_num_threads(1)
+    try:
+        assert launches.threads() == (1, True)
+    finally:
+        numba.set_num_threads(MOST)
+
+
+@needs_two_threads
+def test_a_small_call_wakes_no_thread_and_more_threads_than_there_are_means_all(launches):
+    before = RUNTIME.team._words[At.GENERATION]
+    for _ in range(3):
+        assert gn.gather(launches.data[:9], [8, 0]).tolist() == launches.data[[8, 0]].tolist()
+    assert RUNTIME.team._words[At.GENERATION] == before
+    with gn.knobs.scope(num_threads=10_000):
+        assert available_threads() == MOST
+        assert launches.threads() == (MOST, True)
 
 
 @needs_two_threads

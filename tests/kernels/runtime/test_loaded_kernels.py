@@ -141,15 +141,6 @@ def test_the_garbage_collector_frees_no_engine(few_loaded):
     assert engine() is None
 
 
-def test_a_kernel_is_returned_although_a_signal_handler_clears_the_table(few_loaded, monkeypatch):
-    class Cleared(dict):
-        def __setitem__(self, key, value):
-            """Stand for a handler that gathers between the steps of a load."""
-
-    monkeypatch.setattr(RUNTIME, "loaded", Cleared())
-    assert (gn.gather(DATA, INDICES, bounds="clip") == DATA[INDICES]).all()
-
-
 def test_numba_that_is_half_imported_is_not_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba.core.config", types.ModuleType("numba.core.config"))
     monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", types.ModuleType("numba.np.ufunc.parallel"))

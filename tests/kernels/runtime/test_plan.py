@@ -11,14 +11,13 @@ from gathernest.ir.array_spec import ArraySpec, contiguous_strides
 from gathernest.ir.errors import InvalidGatherError
 from gathernest.ir.interpreters.argument_views import argument_view, bind_argument
 from gathernest.ir.modules.context import parse_module
-from gathernest.ir.operator_spec import Gather, GatherNd
+from gathernest.ir.operator_spec import Gather
 from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
-from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering.nest.queries import functions
 from gathernest.lowering.schedule.schedule import Schedule
 
@@ -84,20 +83,6 @@ def test_the_views_of_a_plan_are_those_its_ir_asks_for(seed):
             assert [strides[dim] * view.itemsize for dim in moving] == [view.strides[dim] for dim in moving]
 
 
-def test_the_numbers_of_a_kernel_are_in_the_order_of_its_parameters():
-    data, indices = ArraySpec((5, 7, 11), "f4"), ArraySpec((3,), "i8")
-    plan = make_plan(Problem.checked(Gather(1), data, indices, Bounds.ERROR))
-    program = build_program(plan)
-
-    class Stub:
-        pass
-
-    loaded = Stub()
-    loaded.program = program
-    named = dict(zip([p.name for p in program.parameters[3:]], kernel_numbers(plan, loaded.program), strict=True))
-    assert named == {"n_outer": 5, "n_axis": 7, "n_inner": 11, "n_indices": 3}
-
-
 @pytest.mark.parametrize(
     ("data", "indices", "bounds", "action"),
     [
@@ -125,11 +110,6 @@ def test_an_axis_that_the_index_type_cannot_leave_has_a_kernel_of_its_own(bounds
     assert keys[0] != keys[1] == keys[2]
 
 
-def test_one_component_that_can_be_outside_asks_for_the_check():
-    problem = Problem.checked(GatherNd(), ArraySpec((200, 5, 0), "f4"), ArraySpec((3, 2), "i1"), Bounds.ERROR)
-    assert make_plan(problem).action == "run"
-
-
 def test_a_result_of_2_to_the_63_bytes_is_rejected_and_a_smaller_one_planned():
     data, largest = ArraySpec((5,), "f8"), 2**60
     assert Problem.checked(Gather(), data, ArraySpec((largest - 1,), "i1"), Bounds.ERROR).slices.shape == (largest - 1,)
@@ -137,17 +117,6 @@ def test_a_result_of_2_to_the_63_bytes_is_rejected_and_a_smaller_one_planned():
         Problem.checked(Gather(), data, ArraySpec((largest,), "i1"), Bounds.ERROR)
     with pytest.raises(InvalidGatherError, match=rf"a result of shape \({largest}, 0\) and float64 has no addresses"):
         Problem.checked(Gather(), ArraySpec((5, 0), "f8"), ArraySpec((largest,), "i1"), Bounds.ERROR)
-
-
-def test_the_work_of_a_plan_is_its_indices_and_its_output():
-    problem = Problem.checked(Gather(1), ArraySpec((2, 5, 3), "f4"), ArraySpec((7,), "i8"), Bounds.ERROR)
-    assert make_plan(problem).work_bytes == 2 * 7 * 3 * 4 + 7 * 8
-
-
-@pytest.mark.parametrize(("data", "out", "width"), [(8, 8, 8), (12, 8, 4), (8, 10, 2), (12, 9, 1)])
-def test_the_strides_of_out_count_for_the_width_as_those_of_data(data, out, width):
-    specs = ArraySpec((6,), "f8", (data,)), ArraySpec((2,), "i8"), ArraySpec((2,), "f8", (out,))
-    assert make_plan(Problem.checked(Gather(), specs[0], specs[1], Bounds.ERROR, specs[2])).layout.width_bytes == width
 
 
 @pytest.mark.parametrize(
@@ -182,12 +151,6 @@ HOISTED = "tile-loops{loops=indices sizes=64},hoist-indices{before=indices_i}"
 def test_positions_are_as_wide_as_the_axis_needs(size, width):
     program = build_program(plan_for(f"{size}xi8", "500xi64", HOISTED))
     assert f"stack_64xi{width}()" in program.source
-
-
-def test_key_says_that_an_axis_is_wide():
-    narrow, wide = plan_for(f"{2**31 - 1}xi8", "500xi64", HOISTED), plan_for(f"{2**31}xi8", "500xi64", HOISTED)
-    assert "wide axis" not in narrow.key
-    assert "wide axis" in wide.key
 
 
 def draw_session(seed: int) -> list[str]:

@@ -5,7 +5,6 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.runtime import call_cache, dispatch, prepare
 
 DATA = np.arange(12.0).reshape(4, 3)
 
@@ -48,45 +47,3 @@ def test_always_compile_takes_no_kernel_that_is_loaded(forget, cache_dir, serial
         gn.gather(DATA, [3, 0])
     assert list(RUNTIME.loaded) == [key]
     assert RUNTIME.loaded[key] is not before
-
-
-def test_no_more_calls_are_remembered_than_there_is_room_for(forget, monkeypatch):
-    monkeypatch.setattr(dispatch, "MOST_REMEMBERED", 2)
-    for size in range(1, 6):
-        assert gn.gather(np.zeros((size, 0)), np.zeros(0, np.int64)).shape == (0, 0)
-        assert 1 <= len(RUNTIME.prepared) <= 2
-
-
-def test_a_knob_that_another_thread_sets_meanwhile_changes_nothing_of_this_call(forget, serial, monkeypatch):
-    planned = prepare.planned
-
-    def planned_meanwhile(*arguments):
-        gn.knobs.interpret = True
-        return planned(*arguments)
-
-    monkeypatch.setattr(prepare, "planned", planned_meanwhile)
-    try:
-        assert gn.gather(DATA, [3, 0]).tolist() == DATA[[3, 0]].tolist()
-    finally:
-        del gn.knobs.interpret
-    (prepared,) = RUNTIME.prepared.values()
-    assert prepared.loaded is not None
-
-
-def test_an_index_outside_that_a_remembered_call_finds_is_looked_for_once(forget, monkeypatch):
-    data, indices = np.arange(12.0).reshape(4, 3), np.array([3, 0])
-    for _ in range(3):
-        gn.gather(data, indices)
-    monkeypatch.setattr(prepare.Prepared, "run", None)  # a second run of the kernel would call it
-    with pytest.raises(gn.BoundsError, match=r"index 9 at position \(1,\) of indices"):
-        gn.gather(data, np.array([0, 9]))
-
-
-def test_the_same_question_is_asked_of_the_table_once(forget, monkeypatch):
-    questions = []
-    monkeypatch.setattr(call_cache.CALLS, "find", lambda *asked: questions.append(asked))
-    for arguments in ((DATA, np.array([3, 0])), (DATA, [3, 0]), (DATA, np.array([3, 0]), np.int64(0))):
-        questions.clear()
-        gn.gather(*arguments)
-        same = [[id(value) for value in asked] for asked in questions]
-        assert len(same) == len({tuple(ids) for ids in same})

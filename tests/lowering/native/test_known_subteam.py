@@ -15,12 +15,12 @@ import pytest
 from gathernest.lowering.native.call_layout import NO_SUBTEAM
 from gathernest.lowering.native.fast_call_ir import build_known_subteam
 from gathernest.lowering.native.llvm_jit import keep_for_ever, load_object
-from gathernest.lowering.native.threads import known_subteam
 from gathernest.lowering.native.threads.known_subteam import KnownSubteam, ThreadSettings, known_words
 from gathernest.lowering.native.word_code import Code, WordModule, object_of
 
 SUBTEAM = 640
 FIRST, OTHER = {"num_threads": 2}, {"num_threads": 2}
+POOL, CONFIG = "numba.np.ufunc.parallel", "numba.core.config"
 
 
 class Asked:
@@ -46,7 +46,7 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch) -> Asked:
     """Where Numba is not imported."""
-    for name in ("numba.np.ufunc.parallel", "numba.core.config"):
+    for name in (POOL, CONFIG):
         monkeypatch.setitem(sys.modules, name, None)
         monkeypatch.delitem(sys.modules, name)
     return Asked()
@@ -60,6 +60,46 @@ def test_nothing_is_known_before_the_second_launch(asked):
     assert asked.ask() == SUBTEAM
 
 
+def module_with(**values: object) -> types.ModuleType:
+    module = types.ModuleType("module")
+    vars(module).update(values)
+    return module
+
+
+CHANGES: dict[str, Callable[[Asked, pytest.MonkeyPatch], object]] = {
+    "another scope": lambda asked, patch: asked.scope.set(OTHER),
+    "another value": lambda asked, patch: asked.settings.update(wanted=2000),
+    "no value": lambda asked, patch: asked.settings.update(wanted=None),
+    "a value that was absent": lambda asked, patch: asked.settings.update(absent=3),
+    "a value that is gone": lambda asked, patch: asked.settings.pop("wanted"),
+    "a pool that is imported": lambda asked, patch: patch.setitem(
+        sys.modules, POOL, module_with(_is_initialized=False)
+    ),
+    "threads that Numba has": lambda asked, patch: patch.setitem(sys.modules, CONFIG, module_with(NUMBA_NUM_THREADS=5)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_has_changed_is_not_known_until_it_is_remembered(asked, monkeypatch, change):
+    asked.remember()
+    assert asked.ask() == SUBTEAM
+    change(asked, monkeypatch)
+    assert asked.ask() == 0
+    asked.remember()
+    assert asked.ask() == SUBTEAM
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [None, object(), module_with(), module_with(_is_initialized=True)],
+    ids=["blocked", "object", "half imported", "started"],
+)
+def test_a_pool_that_runs_or_tells_nothing_is_not_known(asked, monkeypatch, pool):
+    monkeypatch.setitem(sys.modules, POOL, pool)
+    asked.remember()
+    assert asked.ask() == 0
+
+
 def test_a_launch_without_a_subteam_is_known_too(asked):
     asked.remember(0)
     assert asked.ask() == NO_SUBTEAM
@@ -68,29 +108,6 @@ def test_a_launch_without_a_subteam_is_known_too(asked):
 def test_nothing_is_known_once_it_is_forgotten(asked):
     asked.remember()
     asked.known.forget()
-    assert asked.ask() == 0
-
-
-def test_another_value_in_the_scope_is_not_known(asked):
-    asked.remember()
-    token = asked.scope.set(OTHER)
-    assert asked.ask() == 0
-    asked.scope.reset(token)
-    assert asked.ask() == SUBTEAM
-
-
-@pytest.mark.parametrize("change", [{"wanted": 2000}, {"absent": 3}, {"wanted": None}])
-def test_another_value_of_a_setting_is_not_known(asked, change):
-    asked.remember()
-    asked.settings.update(change)
-    assert asked.ask() == 0
-    asked.remember()
-    assert asked.ask() == SUBTEAM
-
-
-def test_a_setting_that_is_gone_is_not_known(asked):
-    asked.remember()
-    del asked.settings["wanted"]
     assert asked.ask() == 0
 
 
@@ -107,46 +124,6 @@ def test_other_cores_are_not_known(asked):
         assert asked.ask() == SUBTEAM
     finally:
         os.sched_setaffinity(0, before)
-    assert asked.ask() == 0
-
-
-def test_a_pool_that_is_imported_or_started_later_is_not_known(asked, monkeypatch):
-    asked.remember()
-    pool = types.ModuleType("pool")
-    pool._is_initialized = False
-    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", pool)
-    assert asked.ask() == 0
-    asked.remember()
-    assert asked.ask() == SUBTEAM
-    pool._is_initialized = True
-    assert asked.ask() == 0
-    asked.remember()
-    assert asked.ask() == 0
-
-
-@pytest.mark.parametrize("pool", [None, object(), types.ModuleType("pool")], ids=["blocked", "object", "half imported"])
-def test_a_pool_that_tells_nothing_is_not_known(asked, monkeypatch, pool):
-    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", pool)
-    asked.remember()
-    assert asked.ask() == 0
-
-
-def test_a_system_that_fails_to_tell_the_cores_is_not_known(asked, monkeypatch):
-    monkeypatch.setattr(known_subteam, "_mask", lambda: None)
-    asked.remember()
-    assert asked.ask() == 0
-
-
-def test_another_number_of_threads_that_numba_has_is_not_known(asked, monkeypatch):
-    config = types.ModuleType("config")
-    monkeypatch.setitem(sys.modules, "numba.core.config", config)
-    asked.remember()
-    assert asked.ask() == SUBTEAM
-    config.NUMBA_NUM_THREADS = 5
-    assert asked.ask() == 0
-    asked.remember()
-    assert asked.ask() == SUBTEAM
-    config.NUMBA_NUM_THREADS = 6
     assert asked.ask() == 0
 
 

@@ -60,13 +60,6 @@ def test_nothing_is_left_of_the_bounds(bounds):
     assert f"dense<[{positions}]> : tensor<1x4xi64>" in text
 
 
-def test_unsigned_constants_are_read_as_they_are():
-    values = np.array([2**64 - 1, 2**63, 3], np.uint64)
-    module = constant_module(Bounds.CLIP, values)
-    text = run_pipeline(module, "nest")[-1].text
-    assert "dense<[[4, 4, 3]]> : tensor<1x3xi64>" in text
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -77,14 +70,3 @@ def test_unsigned_constants_are_read_as_they_are():
 def test_constant_outside_is_rejected_while_compiling(values, message):
     with pytest.raises(BoundsError, match=message):
         run_pipeline(constant_module(Bounds.ERROR, np.array(values)), "static")
-
-
-def test_constant_uint64_outside_is_not_minus_one():
-    with pytest.raises(BoundsError, match=r"constant index 18446744073709551615 is out of range \[-5, 4\]"):
-        run_pipeline(constant_module(Bounds.ERROR, np.array([2**64 - 1], np.uint64)), "static")
-
-
-def test_constant_positions_keep_the_size_of_their_axis():
-    module = constant_module(Bounds.ERROR, np.array([4, -1]))
-    text = run_pipeline(module, "default")[-1].text
-    assert "memref<1x2x5x3xi32>" in text

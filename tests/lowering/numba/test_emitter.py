@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import gathernest as gn
 from gathernest.ir.errors import CompileError, InternalError
 from gathernest.ir.modules.context import parse_module
 from gathernest.lowering.native.threads.thread_team import Team
@@ -43,19 +42,6 @@ def test_module_written_by_hand_compiles_and_runs():
     data, out = np.arange(5, dtype=np.int32), np.zeros(5, np.int32)
     assert load_text(program, "by_hand")(address(data), address(out), 5, False) == 5
     assert out.tolist() == data.tolist()
-
-
-def test_each_line_knows_its_operation():
-    program = emit(parse_module(COUNT))
-    lines = program.source.splitlines()
-    loads = [number for number, op in program.line_ops.items() if op == "memref.load"]
-    assert [lines[number - 1].strip() for number in loads] == ["x = load_i32(data, 4 * i)"]
-
-
-def test_header_holds_the_ir_and_what_it_is_given():
-    source = emit(parse_module(COUNT), "Pipeline: mine\n").source
-    assert source.startswith("# Pipeline: mine\n")
-    assert "\n#       %x = memref.load %data[%i] : memref<?xi32>\n" in source
 
 
 def test_names_that_python_keeps_are_changed():
@@ -200,32 +186,6 @@ def test_a_flag_is_extended_by_its_sign_or_by_zeros():
     for op, count in (("extsi", -5), ("extui", 5)):
         program = emit(parse_module(COUNT.replace(count_one, flag.format(op=op))))
         assert load_text(program, op)(address(data), address(out), 5, False) == count
-
-
-@pytest.mark.parametrize("bounds", ["error", "zero"])
-def test_serial_and_parallel_paths_give_the_same(bounds):
-    rng = np.random.default_rng(0)
-    data, indices = rng.random((500, 33)), rng.integers(-500, 500, 4000)
-    kernel = gn.compile("gather", data, indices, bounds=bounds)
-    with gn.knobs.scope(num_threads=1):
-        serial = kernel(data, indices)
-    assert kernel(data, indices).tobytes() == serial.tobytes() == np.take(data, indices, axis=0).tobytes()
-
-
-def test_vectors_of_what_the_kernel_writes_are_loaded_as_such():
-    text = """
-    func.func @gather(%grad: memref<8xf32>, %out: memref<8xf32>) {
-      %c0 = arith.constant 0 : index
-      %row = vector.load %grad[%c0] : memref<8xf32>, vector<8xf32>
-      %total = vector.load %out[%c0] : memref<8xf32>, vector<8xf32>
-      %added = arith.addf %total, %row : vector<8xf32>
-      vector.store %added, %out[%c0] : memref<8xf32>, vector<8xf32>
-      func.return
-    }
-    """
-    source = emit(parse_module(text)).source
-    for line in ("row = load_v8xi32(grad, ", "total = reload_v8xi32(out, ", "added = addf_v8xi32(total, row)"):
-        assert line in source
 
 
 @pytest.mark.parametrize(

@@ -84,22 +84,29 @@ def test_join_puts_elements_in_their_order(vector):
     assert target.tobytes() == np.frombuffer(source, f"V{width}")[::-1].tobytes()
 
 
-@pytest.mark.draw(6)
-@pytest.mark.parametrize("vector", [name for name in VECTORS if not name.endswith("i128")])
-@pytest.mark.parametrize("value", [0, -1, 0x5A])
-def test_broadcast_and_and_keep_the_bits_of_a_mask(vector, value):
-    load, store = operation(f"load_{vector}"), operation(f"store_{vector}")
-    broadcast, both = operation(f"broadcast_{vector}"), operation(f"and_{vector}")
+@pytest.mark.draw(9)
+@pytest.mark.parametrize(("name", "combine"), [("addi", np.add), ("and", np.bitwise_and), ("addf", np.add)])
+@pytest.mark.parametrize("vector", [name for name in VECTORS if name.endswith(("i32", "i64", "xi8"))])
+def test_lanes_are_combined_as_numpy_does(vector, name, combine):
     lanes, width = shape_of(vector)
+    if name == "addf" and width < 4:
+        return
+    reload, store, both = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"{name}_{vector}")
 
-    @njit(f"void(int64, int64, int{8 * width})")
-    def mask(source, target, element):
-        store(target, 0, both(load(source, 0), broadcast(element)))
+    @njit("void(int64, int64)")
+    def apply(source, target):
+        store(target, 0, both(reload(target, 0), reload(source, 0)))
+        store(target, 0, both(reload(target, 0), reload(source, 0)))
 
-    source = np.frombuffer(np.random.default_rng(2).bytes(lanes * width), f"i{width}").copy()
-    target = np.zeros_like(source)
-    mask(source.ctypes.data, target.ctypes.data, value)
-    assert target.tolist() == (source & source.dtype.type(value)).tolist()
+    rng = np.random.default_rng(4)
+    drawn = np.frombuffer(rng.bytes(2 * lanes * width), f"u{width}")
+    if name == "addf":
+        drawn = rng.standard_normal(2 * lanes).astype(f"f{width}")
+        drawn[::lanes] = -0.0
+    source, target = drawn[:lanes].copy(), drawn[lanes:].copy()
+    wanted = combine(combine(target, source), source)
+    apply(source.ctypes.data, target.ctypes.data)
+    assert target.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("vector", ["v16xi8", "v16xi16", "v16xi32", "v8xi64"])
@@ -132,24 +139,6 @@ def test_a_gather_reads_nothing_for_lanes_outside():
         assert out.tolist() == expected
 
 
-@pytest.mark.draw(6)
-@pytest.mark.parametrize("vector", [name for name in VECTORS if not name.endswith("i128")])
-def test_integers_are_added_modulo_their_width(vector):
-    reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addi_{vector}")
-    lanes, width = shape_of(vector)
-
-    @njit("void(int64, int64)")
-    def increase(source, target):
-        store(target, 0, add(reload(target, 0), reload(source, 0)))
-        store(target, 0, add(reload(target, 0), reload(source, 0)))
-
-    drawn = np.frombuffer(np.random.default_rng(4).bytes(2 * lanes * width), f"u{width}").copy()
-    source, target = drawn[:lanes].copy(), drawn[lanes:].copy()
-    wanted = target + source + source
-    increase(source.ctypes.data, target.ctypes.data)
-    assert target.tolist() == wanted.tolist()
-
-
 @pytest.mark.parametrize("lanes", [2, 4, 8])
 def test_true_lanes_are_counted(lanes):
     load, less, count = (
@@ -164,24 +153,6 @@ def test_true_lanes_are_counted(lanes):
     for number in range(2**lanes):
         left = -np.array([number >> lane & 1 for lane in range(lanes)], np.int64)
         assert how_many(left.ctypes.data, right.ctypes.data) == number.bit_count()
-
-
-@pytest.mark.draw(4)
-@pytest.mark.parametrize("vector", [name for name in VECTORS if name.endswith(("i32", "i64"))])
-def test_floats_are_added_one_by_one(vector):
-    reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addf_{vector}")
-    lanes, width = shape_of(vector)
-
-    @njit("void(int64, int64)")
-    def increase(source, target):
-        store(target, 0, add(reload(target, 0), reload(source, 0)))
-
-    rng = np.random.default_rng(5)
-    source, target = (rng.standard_normal(lanes).astype(f"f{width}") for _ in range(2))
-    source[0] = target[0] = -0.0
-    wanted = target + source
-    increase(source.ctypes.data, target.ctypes.data)
-    assert target.tobytes() == wanted.tobytes()
 
 
 def test_what_a_loop_has_stored_is_loaded_again():
@@ -267,11 +238,6 @@ def test_prefetch_of_any_address_changes_nothing_and_does_not_fault(locality):
 def test_a_name_of_no_operation_is_an_attribute_error(name):
     with pytest.raises(AttributeError, match=f"no vector operation is called '{name}'"):
         operation(name)
-
-
-def test_the_same_name_is_the_same_operation():
-    assert operation("load_v8xi32") is operation("load_v8xi32")
-    assert operation("load_v8xi32") is not operation("load_v4xi32")
 
 
 @pytest.mark.skipif(not IS_X86, reason="the instructions looked for are those of x86")

@@ -248,45 +248,6 @@ def test_what_is_checked_on_the_way_to_a_buffer_leaves_out_as_it_was(name):
     BUFFERED[name].check(module, keeps_out=True)
 
 
-BATCHES, ROW_SUMS = Case(Gather(2, 1), DATA, (2, 7)), Case(Gather(0), (9, 8), (20,), scale=1)
-REJECTED = [
-    (BATCHES, "check-indices{how=fused loop=batch lines=65}", "check-indices: expected lines of 0 to 64, got 65"),
-    (BATCHES, "check-indices{how=fused loop=batch lines=0}", "a loop in batch that reads other indices in each iterat"),
-    (BATCHES, fused("rows"), "the nest has no loop 'rows'"),
-    (BATCHES, fused("check_indices"), "check_indices is not around all that is copied"),
-    (BATCHES, f"vectorize-inner{{lanes=2}},{fused('inner')}", "inner is not around all that is copied"),
-    (BATCHES, f"parallelize-loops{{loops=batch,outer}},{fused('batch')}", "outer is parallel in batch; name the"),
-    (
-        *(ROW_SUMS, f"specialize-inner{{bytes=32}},group-indices{{loop=indices}},{fused('axis')}"),
-        "count_indices sorts all indices by position before axis; leave group-indices out, or this pass",
-    ),
-    (ROW_SUMS, f"{PARTS},{fused('clear_axis')}", "clear_axis is not around all that is copied or added; name a loop"),
-    (ROW_SUMS, f"{LISTS},{fused('compact_indices_i')}", "compact_indices_i is not around all that is copied or added"),
-    (
-        *(ROW_SUMS, f"{LISTS},{fused('inner')}"),
-        "indices_i runs over what was listed before, and no index that is outside is; name the loop",
-    ),
-    (ROW_SUMS, f"{LISTS},{fused('indices_i')}", "indices_i runs over what was listed before"),
-    (SUMS["lists"], "check-indices{how=counted}", "expected owners that list a position and an element for each index"),
-    (SUMS["bags"], f"{fused('indices_o')},stage-result", "expected one dimension of out .*, got 2"),
-    (POSITIONS["elements"], staged(4), "expected bits=8, 16 or 32, got bits=4"),
-    (Case(GatherElements(2), CUBE, CUBE, dtype="i2"), staged(16), "positions of 16 bits are no narrower than indices"),
-    (Case(GatherNd(0), CUBE, (9, 2)), staged(8), "expected one loop that checks all indices"),
-]
-
-
-@pytest.mark.parametrize(("case", "passes", "message"), REJECTED)
-def test_a_check_that_cannot_be_so_is_rejected(case, passes, message):
-    with pytest.raises(ScheduleError, match=message):
-        case.module(passes)
-
-
-def test_positions_of_strided_indices_cannot_be_staged():
-    module = operator_module(GatherElements(2), ArraySpec(CUBE, "f4"), ArraySpec(CUBE, "i8", (320, 80, 16)))
-    with pytest.raises(ScheduleError, match="expected one loop that checks all indices"):
-        run_passes(module, f"{NEST},{staged(8)}", make_context())
-
-
 def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop():
     tiles = f"{TILES_OF_3},parallelize-loops{{loops=indices_o}}"
     text = str(Case(Gather(0), (9, 5), (7,), tiles).module("check-indices{how=fused}"))
@@ -365,11 +326,6 @@ def test_bits_that_are_omitted_are_those_that_a_static_axis_needs(size, index, f
     text = str(Case(GatherElements(1), (2, size), (2, 40), dtype=index).module("check-indices{how=staged}", "nest"))
     assert (f"memref.alloc(%n_index_run) : memref<?{found}" in text) == bool(found)
     assert ("memref.alloc" in text) == bool(found)
-
-
-def test_an_axis_of_more_positions_than_the_bits_hold_is_rejected():
-    with pytest.raises(ScheduleError, match="8 bits hold 256 positions, and the axis has 257"):
-        Case(GatherElements(1), (2, 257), (2, 40)).module(staged(8), "nest")
 
 
 @pytest.mark.parametrize("bounds", [Bounds.CLIP, Bounds.ZERO])

@@ -1,11 +1,8 @@
 """Prefetches that have a loop of their own: which go there, how deep the nest is, and what is rejected."""
 
-import pytest
-
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.dialects.gather_dialect import LoopOp
 from gathernest.ir.dialects.upstream import PrefetchOp
-from gathernest.ir.errors import ScheduleError
 from gathernest.ir.modules.context import make_context
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import GatherReduce
@@ -45,28 +42,6 @@ def test_a_loop_around_others_is_copied_with_those_around_the_prefetches():
     assert found["prefetch_indices_i"] == found["prefetch_bag"] == [2, 2]
     assert found["indices_i"] == found["bag"] == [3]
     assert sorted(found["indices_o"]) == [2, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("steps", "message"),
-    [
-        (apart(FAR, "clear_inner"), "separate=clear_inner expects the loop of the prefetches, or one around it"),
-        (
-            apart(FAR.replace("locality=2", "locality=4"), "bag"),
-            "expected a whole number of 0 to 3 for locality, got '4'",
-        ),
-        (apart(FAR, "bags"), "the nest has no loop 'bags'"),
-        (f"{apart(FAR, 'bag')},{apart(NEAR, 'bag')}", "prefetches of bag have a loop of their own already"),
-        (f"parallelize-loops{{loops=indices}},{apart(FAR, 'indices')}", "indices is parallel, so separate"),
-        (
-            f"tile-loops{{loops=indices sizes=4}},parallelize-loops{{loops=indices_o}},{apart(FAR, 'indices_o')}",
-            "indices_o is parallel, so separate names a loop in it",
-        ),
-    ],
-)
-def test_what_cannot_be_done_is_rejected(steps, message):
-    with pytest.raises(ScheduleError, match=message):
-        prefetched(steps)
 
 
 def test_a_loop_of_prefetches_is_named_apart_and_runs_as_often():

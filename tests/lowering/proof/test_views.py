@@ -1,13 +1,12 @@
 """Views that `collapse-dims` merges are proved by their addresses, and wrong ones are refuted."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from gathernest.ir import canonical
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.context import make_context, parse_module
 from gathernest.ir.modules.operator_module import operator_module
@@ -104,26 +103,6 @@ def test_wrong_views_are_refuted(name):
     found = verdict(module_of(GATHERS["ranks"]), Edited(pattern, into))
     assert found.status == "refuted"
     assert found.reason.startswith(reason)
-
-
-def test_merged_over_a_gap_is_refuted(monkeypatch):
-    monkeypatch.setattr(canonical, "_adjacent", lambda *arguments: True)
-    found = verdict(module_of(GATHERS["padded"]), CollapseDims())
-    assert found.status == "refuted"
-    right, wrong = (f"100 * index0 + {stride} * digit1 + digit2" for stride in (8, 4))
-    assert found.reason == f"data is at {wrong} in place of {right}"
-
-
-def test_merged_over_elements_of_data_that_are_not_read_is_refuted_for_open_sizes(monkeypatch):
-    right = canonical._merge
-    as_large = lambda arrays, role, **rest: right(arrays, replace(role, data_is_larger=False), **rest)  # noqa: E731
-    monkeypatch.setattr(canonical, "_merge", as_large)
-    module = of_open_sizes(module_of((GatherElements(0), "9x5x4xf32", "3x2x4xi64")))
-    found = verdict(module, CollapseDims())
-    assert found.status == "refuted"
-    assert found.reason.endswith(
-        "digit1 * out[2] + digit2 in place of data[1] * data[2] * index0 + data[2] * digit1 + digit2"
-    )
 
 
 def test_operator_that_became_another_is_left_to_samples():

@@ -1,77 +1,33 @@
 """What the text of assembly and of LLVM IR says: instructions and their lines, blocks, loops and registers."""
 
+from pathlib import Path
+
 import pytest
 
 from gathernest.lowering.provenance.assembly import (
-    Instruction,
     inferred_lines,
-    kind_of,
     loop_around,
     loops_of,
     normal_form,
     read_assembly,
     read_llvm,
-    short_names,
 )
 
-TEXT = """\
-\t.file\t1 "/somewhere" "<gathernest kernel>"
-\t.file\t2 "/somewhere" "other.py"
-_ZN17gathernest_kernel9copy_tileB2v5B72c8tJTIeFIjxB2IKSgI4CrvQAAxxx:
-.Lfunc_begin0:
-\t.loc\t1 76 0
-\t.cfi_startproc
-\tpushq\t%rbx
-.LBB0_1:                                # %loop
-\t.loc\t1 82 1
-\tmovq\t(%r9,%rbx,8), %rbx               # comment
-\t.loc\t1 0 1
-\tshlq\t$8, %rbx
-\tmovq\t8(%rsp), %rcx
-\t.loc\t2 90 1
-\tvmovups\t%ymm0, 32(%r11,%rdx)
-\tjne\t.LBB0_1
-"""
+TEXTS = Path(__file__).parents[2] / "golden" / "texts"
 
 
-def test_labels_and_instructions_are_read_with_their_lines_of_the_one_file():
-    found = read_assembly(TEXT, "<gathernest kernel>")
-    assert [(at.text, at.line, at.kind) for at in found] == [
-        ("copy_tile:", None, ""),
-        ("pushq %rbx", 76, "other"),
-        (".LBB0_1:", None, ""),
-        ("movq (%r9,%rbx,8), %rbx", 82, "load"),
-        ("shlq $8, %rbx", None, "arithmetic"),
-        ("movq 8(%rsp), %rcx", None, "spill"),
-        ("vmovups %ymm0, 32(%r11,%rdx)", None, "store"),
-        ("jne .LBB0_1", None, "branch"),
+def test_instructions_lines_and_loops_are_the_reviewed_ones(golden):
+    """The golden has each instruction with its kind, its line or those of the users of its result, and the loops."""
+    found = read_assembly((TEXTS / "assembly.s").read_text(), "<gathernest kernel>")
+    lines = [
+        f"{number:3} {at.text:45} {at.kind:10} {at.line or '':2} {', '.join(map(str, inferred))}".rstrip()
+        for number, (at, inferred) in enumerate(zip(found, inferred_lines(found), strict=True))
     ]
-
-
-@pytest.mark.parametrize(
-    ("mnemonic", "operands", "kind"),
-    [
-        ("vpgatherqd", "%ymm3, (%rax,%ymm1,4), %xmm2", "load"),
-        ("vpinsrd", "$1, (%rax,%rbx,4), %xmm0, %xmm0", "load"),
-        ("addq", "(%rax), %rbx", "load"),
-        ("addq", "%rbx, (%rax)", "store"),
-        ("cmpq", "%rbx, (%rax)", "load"),
-        ("vmovntps", "%ymm0, (%rdx)", "store"),
-        ("prefetcht0", "64(%rcx,%r15)", "prefetch"),
-        ("leaq", "256(%r10), %r14", "arithmetic"),
-        ("cmovlq", "%rcx, %r14", "arithmetic"),
-        ("movq", "%rcx, %r14", "other"),
-        ("callq", "*(%rax)", "call"),
-        ("jmp", ".LBB0_1", "branch"),
-        ("retq", "", "branch"),
-    ],
-)
-def test_an_instruction_counts_by_what_it_does_to_memory(mnemonic, operands, kind):
-    assert kind_of(mnemonic, operands) == kind
-
-
-def test_functions_have_the_names_that_the_source_gives_them():
-    assert short_names("movabsq $tile._ZN17gathernest_kernel9copy_tileB2v5xx, %rsi") == "movabsq $tile.copy_tile, %rsi"
+    lines += [
+        f"loop {loop.first} to {loop.last}, depth {loop.depth}{', hot' * loop.is_hot}: lines {loop.lines}"
+        for loop in loops_of(found)
+    ]
+    golden("assembly.txt", "\n".join(lines))
 
 
 MADE_TWICE = (
@@ -160,81 +116,6 @@ def test_functions_are_shown_with_the_lines_of_the_one_file_or_of_the_call_that_
     ]
 
 
-def instructions(text: str) -> list[Instruction]:
-    found = []
-    for line in text.strip().splitlines():
-        shown = line.strip()
-        mnemonic, _, operands = shown.partition(" ")
-        found.append(Instruction(shown, None, "" if shown.endswith(":") else kind_of(mnemonic, operands)))
-    return found
-
-
-def loops(text: str) -> list[tuple[int, int, int, bool]]:
-    return [(loop.first, loop.last, loop.depth, loop.is_hot) for loop in loops_of(instructions(text))]
-
-
-def test_a_loop_in_a_loop_is_hot_and_the_outer_is_not():
-    text = """
-    f:
-    .LBB0_1:
-    xorl %eax, %eax
-    .LBB0_2:
-    movq (%rdi), %rbx
-    jne .LBB0_2
-    incq %rcx
-    jne .LBB0_1
-    retq
-    """
-    assert loops(text) == [(1, 7, 1, False), (3, 5, 2, True)]
-
-
-def test_a_jump_back_to_a_shared_end_is_no_loop():
-    text = """
-    f:
-    jne .LBB0_2
-    .LBB0_1:
-    movq (%rdi), %rbx
-    retq
-    .LBB0_2:
-    movq (%rsi), %rbx
-    jmp .LBB0_1
-    """
-    assert loops(text) == []
-
-
-def test_blocks_of_another_place_between_those_of_a_loop_are_not_its_lines():
-    text = """
-    f:
-    .LBB0_1:
-    movq (%rdi), %rbx
-    je .LBB0_3
-    jmp .LBB0_4
-    .LBB0_3:
-    retq
-    .LBB0_4:
-    incq %rcx
-    jne .LBB0_1
-    retq
-    """
-    (loop,) = loops_of(instructions(text))
-    assert loop.lines == (1, 2, 3, 4, 7, 8, 9)
-
-
-def test_a_loop_without_memory_is_not_hot_and_functions_do_not_run_into_each_other():
-    text = """
-    f:
-    .LBB0_1:
-    decq %rcx
-    jne .LBB0_1
-    g:
-    .LBB1_1:
-    prefetcht0 (%rdi)
-    movq %rax, (%rdi)
-    jne .LBB1_1
-    """
-    assert loops(text) == [(1, 3, 1, False), (5, 8, 1, True)]
-
-
 SOURCE = """\
 def copy_tile(k, n_indices, data):
     i_o = k * 256
@@ -264,80 +145,3 @@ def test_a_loop_without_its_own_line_is_the_one_that_most_lines_stand_in():
 def test_lines_in_no_loop_have_no_name():
     assert loop_around(SOURCE, [2, 10]) == ("", 0)
     assert loop_around(SOURCE, []) == ("", 0)
-
-
-def inferred(*lines: tuple[str, int | None]) -> list[tuple[int, ...]]:
-    found = []
-    for text, line in lines:
-        mnemonic, _, operands = text.partition(" ")
-        found.append(Instruction(text, line, "" if text.endswith(":") else kind_of(mnemonic, operands)))
-    return inferred_lines(found)
-
-
-def test_an_instruction_without_a_line_has_those_of_the_users_of_its_result():
-    assert inferred(
-        ("f:", None),
-        ("shlq $8, %rbx", None),
-        ("movq (%rax,%rbx), %rcx", 7),
-        ("vmovups %ymm0, 32(%rax,%rbx)", 9),
-        ("movq (%rdx), %rbx", 11),
-        ("addq %rbx, %rcx", 12),
-        ("retq", 13),
-    )[1] == (7, 9)
-
-
-def test_a_part_of_a_register_is_the_register():
-    assert inferred(("f:", None), ("movzbl (%rdi), %eax", None), ("addq %rax, %rcx", 4))[1] == (4,)
-    assert inferred(("f:", None), ("vmovd (%rdi), %xmm1", None), ("vmovups %ymm1, (%rdx)", 5))[1] == (5,)
-    assert inferred(("f:", None), ("movl (%rdi), %r9d", None), ("addq %r9, %rcx", 4))[1] == (4,)
-
-
-def test_a_comparison_serves_the_next_that_asks_for_the_flags():
-    assert inferred(
-        ("f:", None),
-        ("cmpq %rax, %rbx", None),
-        ("movq %rax, %rcx", 3),
-        ("cmovlq %rbx, %rcx", 4),
-        ("testq %rax, %rax", 5),
-    )[1] == (4,)
-
-
-def test_a_chain_without_lines_has_the_line_of_its_end_and_a_loop_goes_round():
-    assert inferred(
-        ("f:", None),
-        (".LBB0_1:", None),
-        ("movq (%rdi,%rax), %rbx", 6),
-        ("leaq 8(%rax), %rdx", None),
-        ("movq %rdx, %rax", None),
-        ("jne .LBB0_1", None),
-        ("retq", None),
-    )[3:5] == [(6,), (6,)]
-
-
-def test_what_other_ways_read_counts_and_what_is_overwritten_on_all_does_not():
-    lines = (
-        ("f:", None),
-        ("movq (%rdi), %rax", None),
-        ("je .LBB0_2", 2),
-        ("movq %rax, (%rsi)", 3),
-        ("retq", 4),
-        (".LBB0_2:", None),
-        ("movq (%rdx), %rax", 5),
-        ("movq %rax, (%rcx)", 6),
-    )
-    assert inferred(*lines)[1] == (3,)
-
-
-def test_what_serves_the_next_iteration_has_the_lines_of_its_chain_there():
-    assert inferred(
-        ("f:", None),
-        (".LBB0_1:", None),
-        ("leaq (%rax,%rax), %rdx", None),
-        ("movq (%rdx), %rbx", 6),
-        ("addq $8, %rax", None),
-        ("jne .LBB0_1", None),
-    )[4] == (6,)
-
-
-def test_what_another_function_reads_does_not_count():
-    assert inferred(("f:", None), ("movq (%rdi), %rax", None), ("g:", None), ("addq %rax, %rcx", 3))[1] == ()

@@ -134,17 +134,6 @@ def test_each_line_of_the_source_came_from_the_operation_that_it_prints(traces):
 
 
 @pytest.mark.thorough
-def test_a_pass_that_carries_no_locations_is_followed_by_what_uses_its_operations(monkeypatch):
-    from gathernest.lowering.nest import builder
-
-    plan = gn.compile("gather", "100000x64xf32", "20000xi64").plan
-    monkeypatch.setattr(builder, "_locate", lambda source, made: None)
-    stages = trace_stages(module_of(plan.problem), parse_passes(plan.pipeline), make_context())
-    nest = next(number for number, stage in enumerate(stages) if stage.name == "lower-to-nest")
-    assert all(line.origins for line in stages[nest].lines if "=" in line.text)
-
-
-@pytest.mark.thorough
 def test_stages_are_the_text_that_the_pipeline_gives_without_provenance():
     kernel = gn.compile("gather", "100000x64xf32", "20000xi64")
     stages = trace_stages(module_of(kernel.problem), parse_passes(kernel.pipeline), make_context())

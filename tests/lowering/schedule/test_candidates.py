@@ -17,11 +17,9 @@ from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.candidates import Space, candidates
 from gathernest.lowering.schedule.gather_heuristic import choose_gather
-from gathernest.lowering.schedule.gradient_heuristic import choose_gradient, choose_reduction
+from gathernest.lowering.schedule.gradient_heuristic import choose_gradient
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.shape import NestShape
-from gathernest.lowering.schedule.steps import OwnerComputes, VectorizeLists
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 PROBLEMS = {
@@ -59,21 +57,6 @@ def test_candidates_are_legal(name):
     found = proposed(name)
     for schedule in found[-4::2] + found[len(found) // 2 :][:1]:
         run_stages(make_plan(PROBLEMS[name], schedule))
-
-
-def test_those_of_a_gradient_have_other_parallel_loops():
-    nest = NestShape((("indices", 10**6), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
-    chosen = choose_gradient(nest, MACHINE).schedule
-    found = candidates(Space(nest, chosen, MACHINE, is_gradient=True))
-    assert found[0] == chosen
-    assert {each.get(OwnerComputes) for each in found} >= {None, OwnerComputes(2), OwnerComputes(4)}
-
-
-@pytest.mark.parametrize("sizes", [(0, 16, 10, 2), (10, 0, 10, 2), (10, 16, 0, 2), (10, 16, 10, 0)])
-def test_a_schedule_is_chosen_for_bags_of_sizes_of_zero(sizes):
-    rows, inner, bags, bag = sizes
-    copied, table = (("indices", bags), ("bag", bag), ("inner", inner)), (("axis", rows), ("inner", inner))
-    choose_reduction(NestShape(copied, copied[:2], 4, table, looked_up=frozenset({"indices", "bag"})), MACHINE)
 
 
 SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
@@ -145,11 +128,3 @@ def test_chosen_schedule_of_a_gradient_is_legal(operator, table, indices, stride
         plan = make_plan(Problem.checked(operator, out, index, Bounds.ERROR, grad, gradient=Gradient(1.0)))
         assert plan.schedule.lanes == 8
         assert build_program(plan)
-
-
-def test_single_elements_by_tuples_are_added_without_lists():
-    with knobs.scope(num_threads=2, machine="zen4"):
-        out, index, grad = ArraySpec((1000, 600), "f4"), ArraySpec((700_000, 2), "i8"), ArraySpec((700_000,), "f4")
-        plan = make_plan(Problem.checked(GatherNd(), out, index, Bounds.ERROR, grad, gradient=Gradient(1.0)))
-    assert plan.schedule.get(VectorizeLists) is None
-    assert build_program(plan)

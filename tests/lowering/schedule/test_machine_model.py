@@ -6,16 +6,6 @@ import pytest
 
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 
-ZEN4 = BUILT_IN["zen4"]
-
-
-@pytest.mark.parametrize(
-    ("table_bytes", "found_ns"), [(32 << 10, 0.3), (1 << 20, 0.7), (32 << 20, 2.7), ((32 << 20) + 1, 9.5)]
-)
-def test_a_random_line_costs_what_it_does_alone_where_it_lies(table_bytes, found_ns):
-    assert ZEN4.random_line_ns(table_bytes) == found_ns
-    assert ZEN4.serial_ns(0, 10, table_bytes) == pytest.approx(10 * found_ns)
-
 
 @pytest.mark.parametrize("model", BUILT_IN.values(), ids=BUILT_IN)
 def test_a_built_in_model_has_larger_and_slower_caches_outwards(model: MachineModel):

@@ -12,17 +12,8 @@ from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import NAMES as NAMES_OF_PASSES
 from gathernest.lowering.registry import load_pass
-from gathernest.lowering.schedule.schedule import Schedule, shorter_schedules
-from gathernest.lowering.schedule.steps import (
-    REQUIRED,
-    STEPS,
-    Prefetch,
-    Step,
-    TileLoops,
-    Unroll,
-    VectorizeInner,
-    print_pass,
-)
+from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.steps import REQUIRED, STEPS, Prefetch, Step, TileLoops, Unroll, print_pass
 
 NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "inner", "check_indices"])
 
@@ -96,18 +87,6 @@ def test_a_step_is_an_immutable_value():
     for wrong in (lambda: Unroll("inner"), lambda: Unroll("inner", 4, 5), lambda: Unroll("inner", 4, by=5)):
         with pytest.raises(TypeError, match=r"^unroll takes loop, factor, got "):
             wrong()
-
-
-def test_steps_are_put_at_their_places_and_left_out():
-    schedule = Schedule().put(VectorizeInner(8), None, TileLoops(("indices",), (4,)))
-    assert str(schedule) == "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=8}"
-    assert (schedule.tiles, schedule.lanes, schedule.parallel, schedule.order) == ((("indices", 4),), 8, (), ())
-    assert schedule.put(VectorizeInner(4)).lanes == 4
-    assert schedule.without(TileLoops, VectorizeInner) == Schedule()
-    both = Schedule.parse(
-        "prefetch{what=rows loop=a ahead=2 locality=2},prefetch{what=rows loop=a ahead=1 locality=3},stream-stores"
-    )
-    assert list(shorter_schedules(both)) == [",".join(map(str, both[:2])), "stream-stores"]
 
 
 def test_numbers_of_numpy_are_plain_ones_in_a_script():

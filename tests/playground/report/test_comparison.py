@@ -2,8 +2,6 @@
 
 import dataclasses
 
-import pytest
-
 import gathernest as gn
 from gathernest.lowering.provenance.trace import Level, Line, Trace
 from gathernest.playground import levels as comparison
@@ -97,19 +95,6 @@ def test_two_kernels_are_timed_in_turn(section):
         "They were timed in turn, 9 rounds: B is 1.50 times as fast as A, the median of the ratios within each round."
     )
     assert said in text and "<td class=differs>3.0 µs</td><td class=differs>2.0 µs</td>" in text
-
-
-def test_two_things_beside_a_kernel_are_rejected():
-    kernel = gn.compile("gather", "40x8xf32", "9xi64")
-    one = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather, got"
-    with pytest.raises(gn.InvalidGatherError, match=f"{one} 2; leave out the others"):
-        kernel.report(against="", against_machine="avx2")
-    with pytest.raises(gn.InvalidGatherError, match=f"{one} 2"):
-        kernel.report(against=kernel, against_machine="avx2")
-    with pytest.raises(gn.InvalidGatherError, match="a kernel, a schedule or its text stands beside a kernel, got 3"):
-        kernel.report(against=3)
-    with pytest.raises(gn.InvalidGatherError, match="another revision is given a schedule, and this gather has a pip"):
-        gn.compile("gather", "40x8xf32", "9xi64", pipeline=kernel.pipeline).report(against_revision="main")
 
 
 def test_the_hottest_loop_is_counted_by_kind(trace):

@@ -94,37 +94,3 @@ def test_peer_with_other_bytes_makes_the_status_1_and_peers_that_are_not_there_a
     ]
     assert said[2].startswith("gathernest: wrong: rows-8B: spoilt take: gives other bytes at (0, 0) and ")
     assert "wrong" in ended.out
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "text"),
-    [
-        (["--case", "last-axs"], 2, "no case is called 'last-axs'"),
-        (["--family", "axis"], 2, "did you mean 'axes'?"),
-        (["--peers", "numpi"], 2, "did you mean 'numpy'?"),
-        (["--case", "rows-*", "--family", "axes"], 2, "no case is left: none of --case rows-* is of --family axes"),
-        (["--case", "a,,b"], 2, "argument --case: expected names with commas between, got 'a,,b'"),
-        (["--rounds", "0"], 2, "argument --rounds: expected a whole number from 1, got '0'"),
-        (["--threads", "x"], 2, "argument --threads: expected a whole number from 1, got 'x'"),
-        (["--round", "3"], 2, "there is no option --round; did you mean '--rounds'?"),
-        (["--plot", "a.pdf"], 2, "--plot 'a.pdf' must end in .svg, as in --plot ratios.svg; a browser shows it"),
-        (["--markdown", "--json", "-"], 2, "--markdown and --json - both write to standard output; give --json a file"),
-        (["--json", "/there/is/none.json"], 2, "--json /there/is/none.json: there is no folder /there/is; "),
-        (["--json", "/"], 2, "--json / is a folder; name a file in it"),
-    ],
-)
-def test_what_cannot_be_is_rejected_before_anything_runs(gathernest, words, status, text):
-    ended = gathernest("bench", *words)
-    assert (ended.status, ended.out) == (status, "")
-    assert ended.err.startswith("gathernest: error: ")
-    assert text in ended.err
-    assert ended.err.count("\n") == 1
-
-
-def test_interpreter_is_rejected(gathernest, monkeypatch):
-    monkeypatch.setenv("GATHERNEST_INTERPRET", "1")
-    ended = gathernest(*QUICK)
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest: error: bench times compiled code, and GATHERNEST_INTERPRET is set; unset it\n",
-    )

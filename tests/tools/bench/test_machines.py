@@ -77,16 +77,6 @@ def test_suite_is_stored_and_a_family_that_no_mean_has_beside_it(gathernest, mon
     assert "store the whole suite, without --family" in ended.err
 
 
-@pytest.mark.parametrize("words", [["--case", "rows-8B"], ["--family", "rows"], ["--quick"], ["--no-new-results"]])
-def test_part_of_the_suite_is_not_stored(gathernest, words):
-    ended = gathernest("bench", "--store", *words)
-    assert ended.status == 2
-    assert (
-        "--store writes the whole suite in full, or beside what was stored the families that no mean over others has, "
-        "--family gradient,bags,call; leave --case, other families, --quick and --no-new-results out"
-    ) in ended.err.replace("\n", " ")
-
-
 def test_package_without_its_pages_stores_nothing(gathernest, folder):
     ended = gathernest("bench", "--store")
     assert ended.status == 1
@@ -158,64 +148,20 @@ def run_of(model: str, ratio: float, load: float | None) -> dict:
     }
 
 
-def test_machines_stand_side_by_side(pages):
-    runs = [run_of("17", 2.0, 0.5), run_of("1", 0.5, 7.25)]
-    runs = [{**run, "new": None} for run in runs]
-    cases = pages.PARTS["cases"](runs).splitlines()
-    assert cases[0] == (
-        "| case | shapes | AMD EPYC 25-17, 2 cores | best peer | ratio | AMD EPYC 25-1, 2 cores | best peer | ratio |"
-    )
-    shown = "10.0 µs | numpy take, 20.0 µs | 2.00× | 10.0 µs | numpy take, 5.00 µs | **0.50×** |"
-    assert cases[2] == f"| rows-8B | 80x2xf32 by 10xi64 | {shown}"
-    assert "| rows | 1 | 2.00× | 2.00×, rows-8B | 1 | 0.50× | 0.50×, rows-8B |" in pages.PARTS["families"](runs)
-    conditions = " ".join(pages.PARTS["conditions"](runs).split())
-    assert conditions.count("busy (load 7.2)") == 1
-    assert conditions.count("A peer wins `rows-8B` 0.50× (numpy).") == 1
-
-
-def test_plot_of_families_has_a_column_for_each_machine_with_its_values(pages):
-    runs = [{**run_of(model, ratio, 0.5), "new": None} for model, ratio in (("17", 2.0), ("1", 0.5))]
-    del runs[1]["families"]["rows"]
-    plot = pages.families_plot(runs, ["AMD 17", "AMD 1"], title="Faster", notes=["A note"])
-    texts = re.findall(r"<text[^>]*>([^<]+)<", plot)
-    assert texts == [
-        "Faster",
-        "all gathers (1 case)",
-        "rows (1 case)",
-        "AMD 17",
-        "2.00×",
-        "2.00×",
-        "AMD 1",
-        "0.50×",
-        "A note",
-    ]
-    assert "worst 2.00× rows-8B" in plot
-    told = "AMD EPYC 25-17: all gathers 2.00×, rows 2.00×; AMD EPYC 25-1: all gathers 0.50×](docs/images/families.svg)"
-    assert f"as fast as the best of NumPy. {told}" in pages.PARTS["families_plot"](runs)
-
-
-def test_summary_has_means_and_every_case_that_a_peer_wins(pages):
-    slow, fast = run_of("17", 0.5, 0.5), run_of("1", 2.0, 0.5) | {"new": None}
-    slow["cases"][0]["new"] = {"ratio": 0.8, "best_peer": "jax"}
-    slow["new"] = {"families": {}, "gathers": slow["gathers"] | {"geometric_mean": 0.8}}
-    lines = pages.PARTS["summary"]([slow, fast]).splitlines()
-    lost = "`rows-8B` 0.50× (numpy); new results: `rows-8B` 0.80× (jax)"
-    assert lines[2] == f"| AMD EPYC 25-17, 2 cores | 0.50× / 0.80× | – / – | – / – | {lost} |"
-    assert lines[3] == "| AMD EPYC 25-1, 2 cores | 2.00× / – | – / – | – / – | nowhere |"
-
-
-def test_new_results_stand_in_a_column_behind_the_others(pages, tmp_path):
-    old, run = run_of("17", 2.0, 0.5), run_of("1", 2.0, 0.5)
-    (case,) = run["cases"]
-    case["new"] = {"median_us": {"gathernest": 40.0}, "ratio": 0.8, "best_peer": "jax"}
+def test_pages_of_machines_are_the_reviewed_ones(pages, tmp_path, golden):
+    """Two runs without new results, and one whose new results a peer wins beside a run of the first format."""
+    without = [{**run_of("17", 2.0, 0.5), "new": None}, {**run_of("1", 0.5, 7.25), "new": None}]
+    run = run_of("1", 2.0, 0.5)
+    run["cases"][0]["new"] = {"median_us": {"gathernest": 40.0}, "ratio": 0.8, "best_peer": "jax"}
     means = {name: mean | {"geometric_mean": 0.8} for name, mean in run["families"].items()}
     run |= {"format": 2, "new": {"families": means, "gathers": means["rows"]}}
-    for name, each in (("a", old), ("b", run)):
+    for name, each in (("a", run_of("17", 0.5, 0.5)), ("b", run)):
         (tmp_path / f"{name}.json").write_text(json.dumps(each))
-    runs = stored_runs(tmp_path)
-    cases = pages.PARTS["cases"](runs).splitlines()
-    assert cases[0].endswith("| AMD EPYC 25-1, 2 cores | best peer | ratio | new result |")
-    assert cases[2].endswith("| 10.0 µs | numpy take, 20.0 µs | 2.00× | 40.0 µs, **0.80×** jax |")
-    assert "| rows | 1 | 2.00× | 2.00×, rows-8B | 1 | 2.00× | 2.00×, rows-8B | 0.80× |" in pages.PARTS["families"](runs)
-    conditions = " ".join(pages.PARTS["conditions"](runs).split())
-    assert conditions.count("With a new result a peer wins `rows-8B` 0.80× (jax).") == 1
+    parts = [
+        pages.PARTS[part](runs)
+        for runs in (without, stored_runs(tmp_path))
+        for part in ("summary", "cases", "families", "conditions")
+    ]
+    plot = pages.families_plot(without, ["AMD 17", "AMD 1"], title="Faster", notes=["A note"])
+    parts += [pages.PARTS["families_plot"](without), "\n".join(re.findall(r"<text[^>]*>[^<]+<|worst [^<]+", plot))]
+    golden("bench/machines.txt", "\n\n".join(parts))

@@ -17,7 +17,6 @@ import gathernest as gn
 from gathernest.tools.bench import peers
 from gathernest.tools.bench.cases import SUITE, Case, expected
 from gathernest.tools.bench.peers import enter
-from gathernest.tools.console.terminal import UsageError
 
 SMALL = 9
 INSTALLED = {
@@ -111,15 +110,6 @@ REJECTIONS = [
 @pytest.mark.parametrize(("name", "case", "text"), REJECTIONS)
 def test_adapter_says_what_it_cannot_run(name, case, text):
     assert adapter(name).rejection(case) == text
-
-
-def test_peer_that_does_not_exist_is_rejected():
-    with pytest.raises(UsageError) as rejected:
-        enter(["torhc"], 1)
-    assert str(rejected.value) == (
-        "there is no peer 'torhc'; the peers are numpy, torch, onnxruntime, openvino, tensorflow, jax; "
-        "did you mean 'torch'?"
-    )
 
 
 @pytest.fixture

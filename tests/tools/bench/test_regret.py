@@ -124,20 +124,3 @@ def test_the_command_judges_a_file_by_the_machine_that_is_named(gathernest, monk
     assert "times of zen4.csv, model zen4; 2 threads" in ended.out
     monkeypatch.setenv("GATHERNEST_MACHINE", "avx2")
     assert "model avx2" in gathernest("bench", "--regret", "--from", str(RECORDED)).out
-
-
-@pytest.mark.parametrize(
-    "text", ["{}", "case,machine\nno,zen4\n", "case,machine,threads,schedule,time_us\nx,zen4,2,,1\n"]
-)
-def test_a_file_without_a_measurement_is_named(gathernest, tmp_path, text):
-    file = tmp_path / "other.csv"
-    file.write_text(text)
-    ended = gathernest("bench", "--regret", "--from", str(file))
-    assert ended.status == 1
-    assert f"{file} is no file of `gathernest bench --regret --csv FILE` (" in ended.err
-
-
-def test_a_file_to_judge_is_for_regret_alone(gathernest):
-    ended = gathernest("bench", "--from", str(RECORDED))
-    assert ended.status == 2
-    assert "--from is for --regret; add it, or leave --from out" in ended.err

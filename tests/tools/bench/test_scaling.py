@@ -15,9 +15,3 @@ def test_the_command_prints_it(gathernest):
     assert ended.status == 0
     assert "| rows | rows-64B: 512x16xf32 by 512xi64 |" in ended.out
     assert "gradient" not in ended.out
-
-
-def test_one_thread_is_nothing_to_compare_with(gathernest):
-    ended = gathernest("bench", "--scaling", "--threads", "1")
-    assert ended.status == 1
-    assert "--scaling compares several threads with one, and there is one; see gathernest doctor" in ended.err

@@ -164,17 +164,6 @@ def test_schedules_are_chosen_for_a_cpu_like_the_target(monkeypatch, unnamed_mac
     assert target_named(None) == target_named("native")
 
 
-def test_no_c_compiler_is_one_line(gathernest, tmp_path, monkeypatch):
-    monkeypatch.setenv("CC", "no-such-cc")
-    ended = gathernest("build", "--so", str(tmp_path / "lib.so"), *EMPTY)
-    wanted = (
-        "gathernest build needs a C compiler: no-such-cc is not on the PATH; on Debian and Ubuntu: apt-get install "
-        "gcc, or set CC"
-    )
-    assert (ended.status, ended.err) == (1, f"gathernest: error: {wanted}\n")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("text", "mode", "message"),
     [
@@ -206,9 +195,3 @@ def test_a_linker_that_fails_leaves_what_was_there(gathernest, compiler, tmp_pat
     assert (ended.status, ended.err) == (1, f"gathernest: error: {linker} cannot link lib.so: ld: cannot do it\n")
     assert out.read_text() == "there before"
     assert {path.name for path in tmp_path.iterdir()} == {"lib.so", "broken-cc"}
-
-
-def test_open_size_is_named_with_what_may_be_open(gathernest, tmp_path):
-    ended = gathernest("build", "--so", str(tmp_path / "a.so"), "--data", "Nx4xf32", "--indices", "5xi64")
-    assert ended.status == 2
-    assert "--data: 'Nx4xf32' leaves the size 'N' open" in ended.err and "and --any-count" in ended.err

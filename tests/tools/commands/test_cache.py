@@ -110,21 +110,6 @@ def test_links_to_folders_are_no_kernels(gathernest, folder, tmp_path_factory):
     assert (elsewhere / "precious").is_file()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("fro",), "argument ACTION: invalid choice: 'fro' (choose from 'info', 'prune', 'clear')"),
-        (("clear", "--limit-mb", "3"), "--limit-mb is for gathernest cache prune, got clear; leave it out"),
-        (("prune", "--limit-mb", "0"), "--limit-mb"),
-    ],
-)
-def test_what_cannot_be_done_is_named(gathernest, folder, words, message):
-    ended = gathernest("cache", *words)
-    assert ended.status == 2
-    assert message in ended.err
-    assert kernels(folder) == ["0", "1", "2", "3"]
-
-
 def test_a_kernel_that_is_made_beyond_the_limit_takes_the_place_of_the_least_used(folder, monkeypatch, forget):
     monkeypatch.setenv("GATHERNEST_CACHE_LIMIT_MB", "5")
     while len(list(cache_root().iterdir())) < disk_cache.PRUNED_EVERY - 1:

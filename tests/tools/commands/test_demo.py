@@ -91,21 +91,6 @@ def test_python_without_its_library_is_rejected(gathernest, library, tmp_path):
     assert f"{tmp_path} has no source of the standard library to read" in ended.err
 
 
-def test_setting_that_is_not_allowed_is_told_before_anything_is_printed(gathernest, monkeypatch):
-    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "0")
-    said = "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1 below 2**31"
-    assert gathernest(*QUICK) == (1, "", f"gathernest: error: {said}\n")
-
-
 @pytest.mark.thorough
 def test_one_sequence_is_counted_in_words(gathernest, library):
     assert "1 sequence of 512 tokens; the first begins: " in gathernest("demo", "--rounds", "1", "--sequences", "1").out
-
-
-def test_interpreter_is_rejected(gathernest, monkeypatch):
-    monkeypatch.setenv("GATHERNEST_INTERPRET", "1")
-    ended = gathernest("demo")
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest: error: the demo times compiled code, and GATHERNEST_INTERPRET is set; unset it\n",
-    )

@@ -37,25 +37,12 @@ def edited(stage, before: str, after: str):
     return other
 
 
-def test_a_stage_that_show_prints_runs_as_it_is(stage, capsys):
-    assert outcome(capsys, stage) == (0, f"{stage}: interpreter gives the bytes of reference: 3x4xf32", "")
-
-
 def test_the_command_line_goes_before_the_comment_of_the_file(stage, capsys, tmp_path):
     np.save(tmp_path / "indices.npy", np.array([[4, -5], [0, 1]]))
     status, _, error = outcome(capsys, stage, "--indices", tmp_path / "indices.npy")
     assert status == 1
     assert "the stage is of other arrays: pass those that it was made for" in error
     assert outcome(capsys, stage, "--indices", "[4,-5,0]xi64", "--engine", "numba")[0] == 0
-
-
-def test_a_call_that_is_rejected_is_not_said_to_give_bytes(stage, capsys):
-    status, printed, _ = outcome(capsys, stage, "--indices", "[4,9,0]xi64")
-    assert (status, printed) == (
-        0,
-        f"{stage}: interpreter rejects the call: index 9 at position (1,) of indices is out of range [-5, 4] for axis "
-        "0 of size 5; use bounds='zero', 'clip' or 'wrap' to allow it",
-    )
 
 
 def test_a_large_stage_says_how_long_it_takes(stage, capsys):

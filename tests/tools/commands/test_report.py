@@ -119,25 +119,6 @@ def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
     assert "Its schedule is the one for avx2; its code is compiled for this CPU, on which all times are." in text
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (("MODEL", *ROWS), 2, "a report is of a model or of one gather; leave out MODEL, or --data and --indices"),
-        (
-            ("MODEL", "--node", "secnd"),
-            1,
-            "has no gather 'secnd'; it has <first>, second, third; did you mean 'second'?",
-        ),
-        (("MODEL", "--against", ""), 2, "--pipeline, --against and --with are for one gather, and this is a model"),
-    ],
-)
-def test_wrong_words_beside_a_model_are_one_line(gathernest, model, words, status, message):
-    ended = gathernest("report", *(model if word == "MODEL" else word for word in words))
-    assert ended.status == status
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
 def test_without_its_packages_it_says_what_to_install(gathernest, installed):
     installed("pygments", "2.17")
     ended = gathernest("report", *ROWS)

@@ -68,25 +68,6 @@ def bags(path):
     )
 
 
-def test_list_names_gathers_and_bags(gathernest, tmp_path):
-    path = bags(tmp_path / "bags.onnx")
-    ended = gathernest("run", path, "--list")
-    assert (ended.status, ended.err) == (0, "")
-    assert ended.out.splitlines() == [
-        "pick: gather_reduce 6x4xf32 by 6x3xi64, bounds error",
-        "again: gather 6x4xf32 by 6x3xi64, bounds error",
-    ]
-    listed = json.loads(gathernest("run", path, "--list", "--json").out)["gathers"]
-    assert [entry["node"] for entry in listed] == ["pick", "again"]
-
-
-def test_list_of_a_model_without_gathers_says_so(gathernest, tmp_path):
-    nodes = [helper.make_node("Neg", ["x"], ["y"])]
-    spec = (TensorProto.FLOAT, [2])
-    ended = gathernest("run", write(tmp_path / "neg.onnx", nodes, {"x": spec}, {"y": spec}), "--list")
-    assert (ended.status, ended.out.strip()) == (0, "neg.onnx has no gather that can run here")
-
-
 def test_plan_says_of_each_gather_where_it_runs(gathernest, tmp_path):
     path = bags(tmp_path / "bags.onnx")
     ended = gathernest("run", path, "--random", "0", "--plan")
@@ -177,46 +158,6 @@ def test_elements_that_numpy_saves_as_bytes_come_back(gathernest, tmp_path):
     assert np.load(tmp_path / "y.npy").view(ml_dtypes.bfloat16).tolist() == [-3, 1.5]
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (
-            (),
-            1,
-            "the model needs the inputs tokens (i64[2, 3]); give each with --input NAME=FILE.npy, or --random SEED",
-        ),
-        (("--input", "tokens"), 2, "--input 'tokens' is not NAME=FILE, as in --input tokens=tokens.npy"),
-        (("--input", "token=x.npy"), 1, "the model has no input 'token'; it has tokens; did you mean 'tokens'?"),
-        (("--input", "tokens=there.npy"), 1, "--input tokens: there.npy: No such file or directory"),
-        (("--input", "tokens=a", "--input", "tokens=b"), 2, "--input 'tokens' is given twice"),
-        (("--random", "x"), 2, "argument --random: expected a seed of 0 or more, got 'x'"),
-        (("--random", "-1"), 2, "argument --random: expected a seed of 0 or more, got '-1'"),
-        (
-            ("--list", "--compare", "--size", "n=3", "--output", "d"),
-            2,
-            "--list prints the model and runs nothing; leave out --size, --output, --compare",
-        ),
-        (
-            ("--list", "--plan", "--random", "0"),
-            2,
-            "--list prints the model and runs nothing; leave out --random, --plan",
-        ),
-        (("--rounds", "3"), 2, "--rounds is for --compare, which is not there; add it, or leave --rounds out"),
-        (("--compare", "--rounds", "0"), 2, "argument --rounds: expected a whole number from 1, got '0'"),
-        (("--input", "there.npz"), 1, "--input there.npz: there.npz: No such file or directory"),
-        (("--output", __file__), 2, f"--output {__file__} is a file, and outputs go to a folder; name another"),
-        (("--output", f"{__file__}/x"), 2, f"{__file__} is a file, not a folder; name another folder"),
-        (("--output", ""), 2, "--output is empty; give it the name of a folder"),
-        (("--rendom", "1"), 2, "there is no option --rendom; did you mean '--random'?"),
-    ],
-)
-def test_wrong_command_line_is_one_line(gathernest, model, words, status, message):
-    ended = gathernest("run", model, *words)
-    assert (ended.status, ended.out) == (status, "")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
 def test_file_that_is_no_array_is_rejected(gathernest, model, tmp_path):
     wrong = {"text": b"no array", "pickle": None, "empty": b""}
     for name, data in wrong.items():
@@ -246,35 +187,12 @@ def pairs(tmp_path):
     )
 
 
-def test_sizes_that_are_not_known_are_not_invented(gathernest, pairs):
-    ended = gathernest("run", pairs, "--random", "0")
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest: error: input 'tokens' (i64[batch, length]) has sizes that are not known; give them with "
-        "--size batch=N --size length=N, or give it with --input tokens=FILE.npy\n",
-    )
-
-
 def test_sizes_are_given_by_name(gathernest, pairs):
     sizes = ["--size", "batch=2", "--size", "length=6", "--size", "chosen=3"]
     ended = gathernest("run", pairs, "--random", "0", *sizes, "--json")
     answer = json.loads(ended.out)
     assert answer["inputs"]["picks"]["shape"] == [2, 3, 4]
     assert answer["outputs"]["first"]["shape"] == [2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("options", "status", "message"),
-    [
-        (["--random", "0", "--size", "batch"], 2, "--size 'batch' is not NAME=N, as in --size batch=4"),
-        (["--random", "0", "--size", "a=1", "--size", "a=2"], 2, "--size 'a' is given twice"),
-        (["--random", "0", "--size", "bach=1"], 1, "'bach' is no size of the model; it has batch, chosen"),
-        (["--size", "batch=1"], 2, "--size is for the inputs that --random fills; add --random SEED"),
-    ],
-)
-def test_wrong_size_is_named(gathernest, pairs, options, status, message):
-    ended = gathernest("run", pairs, *options)
-    assert (ended.status, message in ended.err) == (status, True), ended.err
 
 
 def test_external_data_needs_its_flag(gathernest, tmp_path, tokens):
@@ -300,33 +218,3 @@ def test_model_that_its_runtime_rejects_is_an_error(gathernest, tmp_path):
     ended = gathernest("run", write(tmp_path / "m.onnx", nodes, {"x": spec}, {"y": spec}), "--random", "0")
     assert (ended.status, ended.out) == (1, "")
     assert " does not run the model: " in ended.err and "NoSuchOperator" in ended.err
-
-
-def test_gather_of_a_node_is_shown_as_any_gather(gathernest, model, pairs, tmp_path):
-    shown = gathernest("show", "--model", model, "--stage", "operator")
-    assert (shown.status, shown.err) == (0, "")
-    words = ["--data", "6x4xf32", "--indices", "2x3xi64", "--stage", "operator"]
-    assert shown.out == gathernest("show", *words).out
-    picked = gathernest("show", "--model", pairs, "--node", "look", "--stage", "operator").out
-    assert "tensor<6x4xf32>, tensor<128x128xi64>" in picked
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (["--node", "lok"], 1, "pairs.onnx has no gather 'lok'; it has look, first; did you mean 'look'?"),
-        ([], 2, "--node is missing; name one of the gathers of pairs.onnx: look, first"),
-        (["--node", "look", "--axis", "1"], 2, "--model names the gather by its node; leave out --axis"),
-    ],
-)
-def test_node_that_is_not_named_well_is_an_error(gathernest, pairs, words, status, message):
-    ended = gathernest("show", "--model", pairs, *words)
-    assert (ended.status, message in ended.err) == (status, True), ended.err
-
-
-def test_node_without_a_model_is_an_error(gathernest):
-    ended = gathernest("show", "--node", "look")
-    assert (ended.status, ended.err) == (
-        2,
-        "gathernest: error: --node is for a model, and there is none; name its file with --model\n",
-    )

@@ -101,10 +101,3 @@ def test_a_file_that_does_not_parse_has_its_place(capsys, tmp_path):
     status, _, error = outcome(capsys, str(bad), *GATHER, "--step", "0")
     assert status == 1
     assert error.startswith(f"gathernest: error: {bad}:1:")
-
-
-@pytest.mark.parametrize("place", ["٣", "1,٣", "1_0", "x", "1,", "9" * 5000])
-def test_a_place_is_written_in_plain_digits(capsys, place):
-    status, _, error = outcome(capsys, *GATHER, "--step", place)
-    assert status == 2
-    assert error.startswith("gathernest: error: --step: expected a position such as 3,1 or a number such as 7, got '")

@@ -148,10 +148,6 @@ def test_records_that_an_earlier_version_found_while_a_program_ran_are_left_out(
     assert list(json.loads(gathernest("tune", "--list", "--json").out)["records"]) == [name]
 
 
-def test_a_replay_without_records_says_so(gathernest, file):
-    assert gathernest("tune", "--replay").out == f"There are no tuned schedules in {file}.\n"
-
-
 def test_records_are_forgotten_by_number_or_all(gathernest, file):
     gathernest(*PROBLEM, *CANDIDATES)
     (record,) = read_records(file).values()
@@ -160,26 +156,3 @@ def test_records_are_forgotten_by_number_or_all(gathernest, file):
     assert list(read_records(file)) == ["a", "c"]
     assert json.loads(gathernest("tune", "--forget", "all", "--json").out)["forgotten"] == ["a", "c"]
     assert read_records(file) == {}
-
-
-@pytest.mark.parametrize("words", [["--list"], ["--replay"], ["--export", "x"], ["--forget", "all"]])
-def test_there_are_no_records_where_tuning_is_off(gathernest, words):
-    with gn.knobs.scope(tuning="off"):
-        ended = gathernest("tune", *words)
-    assert ended.status == 1
-    assert "GATHERNEST_TUNING is off, so there is no file of tuning records; unset it" in ended.err
-
-
-def test_a_file_of_records_that_cannot_be_read_is_named(gathernest, monkeypatch):
-    del gn.knobs.tuning
-    monkeypatch.setenv("GATHERNEST_TUNING", ".")
-    said = "GATHERNEST_TUNING=. cannot be read (Is a directory); set GATHERNEST_TUNING to a file of tuning records"
-    assert gathernest("tune", "--list") == (1, "", f"gathernest: error: {said} that you alone can write\n")
-
-
-def test_a_damaged_file_to_import_changes_nothing(gathernest, file, tmp_path):
-    (tmp_path / "shipped.json").write_text("{")
-    ended = gathernest("tune", "--import", str(tmp_path / "shipped.json"))
-    assert ended.status == 1
-    assert "shipped.json is not a file of tuning records: " in ended.err
-    assert not file.exists()

@@ -45,11 +45,6 @@ def test_a_kernel_is_compiled_once_and_then_there(folder):
     assert (second.count("cached"), second.count("compiled"), second.count("failed")) == (1, 0, 0)
 
 
-def test_what_is_no_list_of_kernels_is_an_error():
-    with pytest.raises(gn.GathernestError, match=r"kernels must be a list of the arguments of compile, .*, got 5"):
-        gn.warm(5)
-
-
 def test_arguments_that_ask_for_one_kernel_have_one_entry(folder):
     result = gn.warm([ONE, {**ONE, "data": "8x3xi32"}, {**ONE, "indices": "0xi64"}])
     assert len(result.kernels) == entries(folder) == 1
@@ -95,12 +90,6 @@ def test_a_folder_that_cannot_be_written_is_a_failure(folder):
 def test_nothing_is_warmed_where_nothing_is_kept(setting):
     with gn.knobs.scope(**{setting: True}), pytest.raises(gn.GathernestError, match="is set, so no kernel is kept"):
         gn.warm([ONE])
-
-
-@pytest.mark.parametrize("jobs", [0, "x", None])
-def test_jobs_are_1_or_more(jobs):
-    with pytest.raises(gn.GathernestError, match=f"jobs must be a whole number from 1, got {jobs!r}"):
-        gn.warm([ONE], jobs=jobs)
 
 
 def test_the_command_says_what_it_compiled_and_where(gathernest, folder, unnamed_machine):

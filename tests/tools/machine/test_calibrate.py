@@ -63,18 +63,6 @@ def test_a_dry_run_keeps_nothing_and_writes_a_file_that_describes_the_machine(
     assert "goes first" in gathernest("doctor", "--calibrate").out
 
 
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_measured(gathernest, folder, tmp_path):
-    none = tmp_path / "none"
-    said = {
-        tmp_path: f"{tmp_path} is a folder; name a file in it",
-        none / "mine.json": f"{none}/mine.json: there is no folder {none}; make it first",
-    }
-    for path, message in said.items():
-        ended = gathernest("doctor", "--calibrate", "--machine-file", str(path))
-        assert ended == (2, "", f"gathernest: error: --machine-file {message}\n")
-    assert not folder.exists()
-
-
 def test_json_is_what_the_file_holds(gathernest, folder):
     said = json.loads(gathernest("doctor", "--calibrate", "--json").out)
     (file,) = folder.iterdir()
@@ -88,20 +76,8 @@ def test_forgetting_removes_the_file(gathernest, folder):
     assert json.loads(gathernest("doctor", "--forget", "--json").out) == {"removed": None}
 
 
-def test_forgetting_measures_nothing(gathernest):
-    ended = gathernest("doctor", "--forget", "--calibrate")
-    assert ended.status == 2
-    assert "--forget measures nothing; leave --calibrate out" in ended.err
-
-
 def test_warm_offers_a_calibration_until_there_is_one(gathernest, folder):
     kernel = ("warm", "--data", "9x4xf32", "--indices", "5xi64", "--jobs", "1")
     assert "gathernest doctor --calibrate" in gathernest(*kernel).out
     gathernest("doctor", "--calibrate")
     assert "--calibrate" not in gathernest(*kernel).out
-
-
-def test_options_of_a_calibration_are_for_nothing_else(gathernest):
-    ended = gathernest("doctor", "--dry-run")
-    said = "gathernest: error: --dry-run is for --calibrate; add it, or leave --dry-run out\n"
-    assert (ended.status, ended.err) == (2, said)

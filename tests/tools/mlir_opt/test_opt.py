@@ -2,8 +2,6 @@ import shlex
 import subprocess
 import sys
 
-import pytest
-
 TILE = "nest,tile-loops{loops=indices sizes=4}"
 
 
@@ -14,19 +12,6 @@ def test_file_is_read_by_name(gathernest_opt, operator_text, tmp_path):
     assert gathernest_opt(str(path), "-p", "nest").out == wanted
     path.write_text(operator_text, encoding="utf-8-sig")  # as some editors begin a file
     assert gathernest_opt(str(path), "-p", "nest").out == wanted
-
-
-def test_target_numba_prints_the_source(gathernest_opt, operator_text):
-    ended = gathernest_opt("-p", "default", "-t", "numba", stdin=operator_text)
-    assert ended.status == 0
-    compile(ended.out, "kernel.py", "exec")
-    assert "def gather(" in ended.out
-
-
-def test_generic_syntax_is_printed_and_read(gathernest_opt, operator_text):
-    ended = gathernest_opt("-p", "nest", "--print-op-generic", stdin=operator_text)
-    assert '"gather.loop"(' in ended.out
-    assert gathernest_opt(stdin=ended.out).out == gathernest_opt("-p", "nest", stdin=operator_text).out
 
 
 def test_stages_between_passes_parse_again(gathernest_opt, operator_text):
@@ -47,12 +32,6 @@ def test_output_file_is_left_alone_after_an_error(gathernest_opt, tmp_path):
     path.write_text("before")
     assert gathernest_opt("-o", str(path), stdin="func.func @f() { fnc.return }").status == 1
     assert path.read_text() == "before"
-
-
-def test_options_of_xdsl_are_taken(gathernest_opt, operator_text):
-    ended = gathernest_opt("--print-debuginfo", stdin=operator_text)
-    assert (ended.status, ended.err) == (0, "")
-    assert " loc(unknown)" in ended.out
 
 
 def test_unexpected_error_of_a_pass_is_one_line_and_repeats_from_a_file_that_is_asked_for(
@@ -84,39 +63,9 @@ def test_traceback_of_an_error_of_the_input_is_shown_when_asked_for(gathernest_o
     assert "in find_loop" in ended.err
 
 
-def test_file_that_is_missing_is_one_line(gathernest_opt):
-    ended = gathernest_opt("missing.mlir")
-    assert (ended.status, ended.err) == (1, "gathernest-opt: error: missing.mlir: No such file or directory\n")
-
-
-def test_input_that_is_not_text_is_one_line(gathernest_opt):
-    ended = gathernest_opt(stdin=b"\xff\xfe")
-    assert (ended.status, ended.err) == (
-        1,
-        "gathernest-opt: error: <stdin> is not UTF-8 text: invalid start byte at byte 0\n",
-    )
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "// only a comment\n"])
-def test_input_without_a_module_is_one_line(gathernest_opt, text):
-    ended = gathernest_opt(stdin=text)
-    assert (ended.status, ended.err) == (1, "gathernest-opt: error: <stdin>: there is nothing in the input\n")
-
-
 def test_terminal_without_an_input_is_told_what_to_give(gathernest_opt):
     said = "there is no input; name a FILE, or - to type it; see 'gathernest-opt --help'"
     assert gathernest_opt(at_terminal=True) == (2, "", f"gathernest-opt: error: {said}\n")
-
-
-def test_unregistered_operation_needs_the_option(gathernest_opt):
-    text = '"foo.bar"() : () -> ()\n'
-    assert "Operation foo.bar is not registered" in gathernest_opt(stdin=text).err
-    assert gathernest_opt("--allow-unregistered-dialect", stdin=text).status == 0
-
-
-def test_operations_of_other_dialects_of_xdsl_are_known(gathernest_opt):
-    ended = gathernest_opt(stdin="func.func @f() {\n  cf.br ^bb1\n^bb1:\n  func.return\n}\n")
-    assert "is not registered" not in ended.err
 
 
 def test_module_runs_as_a_script_and_verifies_nothing_where_it_is_told_so(gathernest_opt):
@@ -128,11 +77,3 @@ def test_module_runs_as_a_script_and_verifies_nothing_where_it_is_told_so(gather
     ended = subprocess.run(command, input=unordered, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "%c = arith.addi %a, %b : i64" in ended.stdout
-
-
-def test_the_comment_for_exec_stays_without_the_passes_that_have_run(gathernest_opt):
-    comment = "// gathernest exec: --operator gather --data 9x4xf32 --indices 5xi64 -p 'nest,cse' --bounds clip\n"
-    same = gathernest_opt(stdin=f"{comment}builtin.module {{}}")
-    assert same.out.startswith(comment)
-    lowered = gathernest_opt("-p", "cse", stdin=f"{comment}builtin.module {{}}")
-    assert lowered.out.startswith(comment.replace(" -p 'nest,cse'", ""))

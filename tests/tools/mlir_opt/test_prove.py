@@ -10,13 +10,6 @@ from gathernest.lowering.passes.schedule import split_loops
 TILED = "nest,erase-sizes,tile-loops{loops=indices sizes=16}"
 
 
-def test_each_pass_has_a_line(gathernest_opt, operator_text) -> None:
-    ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
-    assert ended.status == 0
-    lines = ended.out.splitlines()
-    assert lines[-3:] == ["fold-bounds: proved", "erase-sizes: proved", "tile-loops{loops=indices sizes=16}: proved"]
-
-
 @pytest.fixture
 def short_tiles(monkeypatch) -> None:
     """Have each tile lose its last iteration."""
@@ -59,12 +52,6 @@ def test_a_module_that_does_not_say_its_operator_is_undecided(gathernest_opt, op
         "tile-loops{loops=indices sizes=16}: undecided: nothing says what the operator was; begin with a module that "
         "holds it, or a gather.resolve\n",
     )
-
-
-def test_a_pass_that_rejects_the_module_is_an_error(gathernest_opt, operator_text) -> None:
-    ended = gathernest_opt("-", "-p", "nest,tile-loops{loops=indizes sizes=16}", "--prove", stdin=operator_text)
-    assert ended.status == 1
-    assert "--prove: the nest has no loop 'indizes'" in ended.err
 
 
 def test_missing_packages_are_named(gathernest_opt, operator_text, installed) -> None:

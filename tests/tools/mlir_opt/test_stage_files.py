@@ -37,14 +37,6 @@ def test_dump_has_a_numbered_file_for_each_stage(gathernest_opt, operator_text, 
     assert rest == gathernest_opt("-p", TILE, stdin=operator_text).out
 
 
-def test_dump_into_a_file_says_what_to_name(gathernest_opt, operator_text, tmp_path):
-    (tmp_path / "stages").write_text("mine")
-    ended = gathernest_opt("-p", TILE, "--dump-dir", str(tmp_path / "stages"), stdin=operator_text)
-    said = f"--dump-dir {tmp_path}/stages is a file, and stages go to a folder; name another"
-    assert (ended.status, ended.err) == (2, f"gathernest-opt: error: {said}\n")
-    assert (tmp_path / "stages").read_text() == "mine"
-
-
 def test_dump_has_the_stages_before_a_failure(gathernest_opt, operator_text, tmp_path):
     gathernest_opt("-p", "canonical,tile-loops{loops=a sizes=4}", "--dump-dir", str(tmp_path), stdin=operator_text)
     assert sorted(tmp_path.iterdir())[-1].name == "04-collapse-dims.mlir"
@@ -106,20 +98,3 @@ def test_file_that_is_no_stage_is_rejected(overridden, dump, name, message):
     ended = overridden()
     assert (ended.status, ended.out) == (1, "")
     assert ended.err == f"gathernest-opt: error: {dump / name}.mlir: {message}\n"
-
-
-def test_folder_of_edits_must_be_there(gathernest_opt, operator_text, tmp_path):
-    ended = gathernest_opt("--override-dir", str(tmp_path / "none"), stdin=operator_text)
-    assert (ended.status, ended.err) == (
-        2,
-        f"gathernest-opt: error: --override-dir: {tmp_path / 'none'} is not a folder; name one that --dump-dir wrote\n",
-    )
-
-
-@pytest.mark.parametrize("option", ["--dump-dir", "--override-dir"])
-def test_stage_files_are_of_one_module(gathernest_opt, operator_text, tmp_path, option):
-    ended = gathernest_opt("--split-input-file", option, str(tmp_path), stdin=operator_text)
-    assert (ended.status, ended.err) == (
-        2,
-        "gathernest-opt: error: --dump-dir and --override-dir are for one module; leave out --split-input-file\n",
-    )

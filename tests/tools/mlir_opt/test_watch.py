@@ -58,13 +58,6 @@ def test_reproducer_repeats_the_failure(gathernest_opt, operator_text, tmp_path)
     assert again.err == ended.err.replace("<stdin>", str(path))
 
 
-@pytest.mark.parametrize("option", ["--reproducer", "-o"])
-def test_file_that_cannot_be_written_is_told_before_the_passes_run(gathernest_opt, operator_text, option):
-    ended = gathernest_opt("-p", WRONG, option, "none/x", stdin=operator_text)
-    said = f"{option} none/x: there is no folder none; make it first"
-    assert (ended.status, ended.out, ended.err) == (2, "", f"gathernest-opt: error: {said}\n")
-
-
 def test_reproducer_is_not_written_without_a_failure(gathernest_opt, operator_text, tmp_path):
     assert gathernest_opt("-p", TILE, "--reproducer", str(tmp_path / "failure.mlir"), stdin=operator_text).status == 0
     assert not list(tmp_path.iterdir())

@@ -2,14 +2,6 @@ import subprocess
 import sys
 
 
-def test_option_that_a_command_lacks_is_rejected_with_the_close_one(gathernest):
-    ended = gathernest("bench", "compare", "main", "--jsn", "x")
-    assert (ended.status, ended.err) == (
-        2,
-        "gathernest: error: there is no option --jsn; did you mean '--json'? See 'gathernest bench compare --help'\n",
-    )
-
-
 def test_command_that_is_not_there_is_rejected_with_the_close_one(gathernest):
     ended = gathernest("bench", "comapre", "main")
     assert ended.status == 2

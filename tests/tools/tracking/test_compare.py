@@ -80,12 +80,3 @@ def test_misuse_is_one_line(gathernest, repository, words, said):
     assert (ended.status, ended.out) == (2, "")
     assert said in ended.err
     assert ended.err.count("\n") == 1
-
-
-def test_without_git_is_one_line(gathernest, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    ended = compare(gathernest, "main")
-    assert (ended.status, ended.err) == (
-        2,
-        "gathernest: error: revisions need git: git is not on the PATH; on Debian and Ubuntu: apt-get install git\n",
-    )

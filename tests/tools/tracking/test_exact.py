@@ -3,26 +3,6 @@ import pytest
 from gathernest.tools.tracking.causes import changed_counts, counts_by_name
 
 
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("numba", "expected PACKAGE==VERSION, got 'numba', such as numba==0.68.1"),
-        ("numbba==1", "numbba is not compared; the packages are numba, llvmlite, xdsl, numpy, ml_dtypes; did you mean"),
-        ("numba==1;rm", "expected PACKAGE==VERSION, got 'numba==1;rm'"),
-    ],
-)
-def test_words_that_are_no_versions_are_misuse(gathernest, word, said):
-    ended = gathernest("bench", "compare", "--with", word)
-    assert (ended.status, ended.out) == (2, "")
-    assert said in ended.err
-
-
-def test_nothing_to_compare_with_is_misuse(gathernest):
-    ended = gathernest("bench", "compare")
-    assert (ended.status, ended.out) == (2, "")
-    assert "name a revision to compare with, such as main; or other packages, --with numba==0.69.0" in ended.err
-
-
 def test_counts_that_changed_are_listed_largest_first():
     before = counts_by_name({"calls": {"cse": 100, "gone": 1}, "modules": {"import": 4}, "why not": "", "steps": 1000})
     after = counts_by_name({"calls": {"cse": 150}, "modules": {"import": 2}, "why not": "", "steps": 1004})

@@ -161,52 +161,10 @@ def test_case_that_does_not_compile_is_told_and_the_rest_goes_on(gathernest, col
     assert ended.out.startswith("call-kernel")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--target", "x86-64-v5"), "--target: there is no CPU 'x86-64-v5' of this architecture"),
-        (("--machine", "no/such.json"), "the machine 'no/such.json' cannot be read (No such file or directory); "),
-        (("--machine", "zen9"), "did you mean 'zen5'?; set --machine to zen5, zen4, "),
-        (("--machine", ""), "--machine '' is not allowed; set it to a built-in machine model or a file"),
-        (("--target", ""), "--target: there is no CPU '' of this architecture"),
-        (("--against", "no/such/file.json", "--write"), "--write writes the kernels of all cases; leave out --case"),
-        (("--rounds", "3"), "--rounds is for "),
-        (("--json", "no/such/file.json"), "--json no/such/file.json: there is no folder no/such; make it first"),
-    ],
-)
-def test_bad_input_is_told_in_a_line(gathernest, words, message):
-    ended = gathernest(*STATIC, *words)
-    assert ended.status == 2
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--static", "--case", "rows-7B"), "no case is called 'rows-7B'; "),
-        (("--static", "--write"), "--write writes the file of --against; give --against asv_bench/static.json"),
-        (("--static", "--write", "--against", "no/such.json"), "--against no/such.json: there is no folder no; make"),
-        (("--against", "main"), "--against is for --static; add it, or leave --against out"),
-    ],
-)
-def test_options_that_do_not_go_together_are_told(gathernest, words, message):
-    ended = gathernest("bench", *words)
-    assert (ended.status, ended.err.count("\n")) == (2, 1)
-    assert ended.err.startswith(f"gathernest: error: {message}")
-
-
 def test_report_for_another_machine_is_not_compared(gathernest, committed):
     ended = gathernest(*STATIC, "--against", str(committed), "--target", "x86-64-v4")
     assert ended.status == 2
     assert ended.err.startswith(f"gathernest: error: {committed} is for --target x86-64-v3 and the machine")
-
-
-def test_file_that_is_no_report_is_told(gathernest, tmp_path):
-    (tmp_path / "other.json").write_text("{}")
-    ended = gathernest(*STATIC, "--against", str(tmp_path / "other.json"))
-    assert ended.status == 1
-    assert "other.json is no static report, or one of another revision" in ended.err
 
 
 def test_revision_has_the_report_of_its_own_file_or_is_told_what_to_do(gathernest, repository, committed):

@@ -10,22 +10,6 @@ from gathernest.lowering.native.call_layout import Slot, place_in_table
 from .conftest import DATA, INDICES, WANTED, find
 
 
-@pytest.mark.parametrize("dtype", ["i4", "u4", ">f4", "V4", [("a", "i2"), ("b", "i2")]])
-def test_data_of_another_dtype_with_the_same_shapes_keeps_its_dtype(warm, dtype):
-    data = DATA.view(dtype) if np.dtype(dtype).isnative else DATA.astype(dtype)
-    for _ in range(4):
-        found = gn.gather(data, INDICES)
-        assert found.dtype == np.dtype(dtype)
-        assert found.tobytes() == data[INDICES].tobytes()
-
-
-@pytest.mark.parametrize("dtype", ["i1", "i4", "u8", ">i8"])
-def test_indices_of_another_dtype_with_the_same_shapes_are_read_as_such(warm, dtype):
-    indices = np.array([0, 4, 2]).astype(dtype)
-    for _ in range(4):
-        assert gn.gather(DATA, indices).tobytes() == DATA[[0, 4, 2]].tobytes()
-
-
 @pytest.mark.parametrize("kind", [bool, float, object, str])
 def test_indices_that_are_no_integers_are_rejected_where_others_were_found(warm, kind):
     with pytest.raises(gn.IndexTypeError, match="indices must be integers"):

@@ -1,0 +1,5 @@
+func.func @f(%a: i64) {
+  %b = arith.addi %a, %x : i64
+  func.return
+}
+func.func @g(%x: i64) { func.return }

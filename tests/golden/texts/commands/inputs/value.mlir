@@ -1,0 +1,4 @@
+func.func @f(%a: i64) {
+  %b = arith.addi %a, %x : i64
+  func.return
+}
