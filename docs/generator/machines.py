@@ -16,7 +16,6 @@ from gathernest.tools.bench.report import (
     ALL,
     NEW,
     machine_name,
-    markdown_table,
     marked_ratio,
     new_result_text,
     ratio_text,
@@ -24,6 +23,7 @@ from gathernest.tools.bench.report import (
     time_text,
     together_text,
 )
+from gathernest.tools.console.terminal import markdown_table
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")
@@ -149,11 +149,10 @@ def _cases(runs: list[Run]) -> str:
         for run in runs:
             row += _measured(next((one for one in run["cases"] if one["name"] == name), None), has_new=bool(run["new"]))
         rows.append(row)
-    headings, marks = ["case", "shapes"], ["---", "---"]
+    columns = ["case", "shapes"]
     for run in runs:
-        headings += [_short(run, runs), "best peer", "ratio", *([NEW] if run["new"] else [])]
-        marks += ["--:", "---", "--:", *(["--:"] if run["new"] else [])]
-    return markdown_table(headings, marks, rows)
+        columns += [f">{_short(run, runs)}", "best peer", ">ratio", *([f">{NEW}"] if run["new"] else [])]
+    return markdown_table(columns, rows)
 
 
 def _tuple(value: Any) -> Any:
@@ -188,12 +187,11 @@ def _families(runs: list[Run]) -> str:
             row += ["", "", ""] if mean is None else _mean(mean)
             row += ["" if new is None else ratio_text(new["geometric_mean"])] if run["new"] else []
         rows.append(row)
-    headings, marks = ["family"], ["---"]
+    columns = ["family"]
     for run in runs:
-        headings += ["cases", _short(run, runs) if len(runs) > 1 else "geometric mean", "worst case"]
-        headings += [NEW] if run["new"] else []
-        marks += ["--:", "--:", "---", *(["--:"] if run["new"] else [])]
-    return markdown_table(headings, marks, rows)
+        columns += [">cases", f">{_short(run, runs) if len(runs) > 1 else 'geometric mean'}", "worst case"]
+        columns += [f">{NEW}"] if run["new"] else []
+    return markdown_table(columns, rows)
 
 
 def _mean_of(means: dict[str, Any] | None, family: str) -> dict[str, Any] | None:
@@ -219,8 +217,7 @@ def _summary(runs: list[Run]) -> str:
         new = _lost((_of_new_results(case), case["name"]) for case in run["cases"]) if run["new"] else ""
         told = "; ".join([*([lost] if lost else []), *([f"new results: {new}"] if new else [])])
         rows.append([_short(run, runs) if len(runs) > 1 else _name(run), *means, told or "nowhere"])
-    headings = ["", "gathers", "gradients", "bags", "a peer wins"]
-    return markdown_table(headings, ["---", "--:", "--:", "--:", "---"], rows)
+    return markdown_table(["", ">gathers", ">gradients", ">bags", "a peer wins"], rows)
 
 
 def _both(run: Run, family: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -240,10 +237,6 @@ def _condition(run: Run, runs: list[Run]) -> str:
     threads += together_text(run.get("together", ()))
     lines = [f"{name}{_machine(run)}; {threads}; medians of {run['rounds']} interleaved rounds in one process, bytes"]
     lines[0] += f" compared first; {run['time'][:10]}; {versions}."
-    for family, when in run.get("later", {}).items():
-        lines.append(
-            f"`{family}` was measured on {when['time'][:10]}, {when['rounds']} rounds, load {when['load']:.1f}."
-        )
     if run["load"] is not None and run["load"] > run["machine"]["usable_cores"]:
         lines.append(f"**The machine was busy (load {run['load']:.1f}), so these figures say little.**")
     lines += [f"A peer wins {lost}."] if (lost := _lost((case, case["name"]) for case in run["cases"])) else []

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ...kernels.machine.roofline import ReferenceLoops
 
 OURS = "gathernest"
-TRIAL_ROUNDS = 3
+# Of the search for the fastest way: the rounds of a trial, and how many ways are left after it.
+TRIALS = ((1, 8), (3, 1))
 # A pause before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core
 # that the next candidate needs.
 SETTLE_S = 0.05
@@ -185,31 +186,27 @@ def geometric_mean(values: Sequence[float | None]) -> float | None:
 def prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:
     """Return a candidate's ways to run a case; ways that give wrong bytes are recorded and left out."""
     try:
-        ways = candidate.variants(case, inputs)
+        right = dict(candidate.variants(case, inputs))
     except Exception as error:  # each runtime has errors of its own
         result.wrong[candidate.name] = _failure(error)
         return {}
-    right: dict[str, Sequence[Call]] = {}
-    for way, calls in ways.items():
-        problem = _problem(candidate, calls, case, inputs)
-        if problem is None:
-            right[way] = calls
-        else:
-            result.wrong[candidate.name] = f"{way}: {problem}"
+    for number in range(len(inputs.indices)):
+        wanted = expected(case, inputs, number)
+        for way, calls in list(right.items()):
+            if (problem := _problem(candidate, calls[number], inputs.out, wanted)) is not None:
+                result.wrong.setdefault(candidate.name, f"{way}: {problem}")
+                del right[way]
     return right
 
 
-def _problem(candidate: Peer, calls: Sequence[Call], case: Case, inputs: Inputs) -> str | None:
-    """Return how the bytes of the calls are wrong, or None."""
-    for number, call in enumerate(calls):
-        inputs.out.fill(1)
-        try:
-            got = candidate.result(call(), inputs.out)
-        except Exception as error:
-            return _failure(error)
-        if (problem := _difference(got, expected(case, inputs, number))) is not None:
-            return problem
-    return None
+def _problem(candidate: Peer, call: Call, out: np.ndarray, wanted: np.ndarray) -> str | None:
+    """Return how the bytes of a call are wrong, or None."""
+    out.fill(1)
+    try:
+        got = candidate.result(call(), out)
+    except Exception as error:
+        return _failure(error)
+    return _difference(got, wanted)
 
 
 def _failure(error: Exception) -> str:
@@ -226,11 +223,13 @@ def _difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
 
 
 def fastest_way(ways: dict[str, Sequence[Call]]) -> str:
-    """Return the way that is fastest in a short trial."""
-    if len(ways) == 1:
-        return next(iter(ways))
-    timings = time_interleaved({way: in_turn(calls) for way, calls in ways.items()}, rounds=TRIAL_ROUNDS)
-    return min(ways, key=timings.median_s)
+    """Return the way that is fastest in short trials, after each of which the slower ones are left out."""
+    left = list(ways)
+    for rounds, stay in TRIALS:
+        if len(left) > stay:
+            timings = time_interleaved({way: in_turn(ways[way]) for way in left}, rounds=rounds)
+            left = sorted(left, key=timings.median_s)[:stay]
+    return left[0]
 
 
 def in_turn(calls: Sequence[Call]) -> Call:

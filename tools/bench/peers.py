@@ -11,18 +11,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import DependencyError, did_you_mean
+from ...ir.errors import DependencyError, GathernestError, ScheduleError, did_you_mean
 from ...kernels.gather import gather
 from ...kernels.host.cpu import package_version
+from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
-from ...lowering.schedule.schedule import Schedule
+from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule, shorter_schedules
+from ...lowering.schedule.steps import STEPS, GatherLanes, StreamStores
 from ..console.terminal import UsageError
 from .cases import Case, Inputs
 
@@ -30,6 +33,8 @@ Call = Callable[[], Any]
 # Ways to run a case, by the called function: one call for each set of indices.
 Variants = Mapping[str, Sequence[Call]]
 
+# The peer without-all has the nest as it stands.
+ALL = "all"
 # NumPy loops over at most this many batches in Python.
 MAX_PYTHON_BATCHES = 64
 ONNX_OPSET, ONNX_CPU = 13, ("cpu", 0)
@@ -79,9 +84,11 @@ class Peer:
         name: as on the command line, and as its package is imported.
         is_allocating: whether it makes every result, because it can write into none that is given.
         threads: how many it uses.
+        version: empty for that of its package.
     """
 
-    name: ClassVar[str]
+    name: str
+    version: str = ""
     is_allocating: ClassVar[bool] = False
     threads: int = 1
 
@@ -142,11 +149,63 @@ class Gathernest(Peer):
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         if case.family == "call" and case.into == "new":
             return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
-        kernel, given = compile_case(case, inputs.indices[0]), (inputs.out,) if case.into == "out" else ()
-        return {"kernel": [partial(kernel, inputs.data, picks, *given) for picks in inputs.indices]}
+        return {"kernel": kernel_calls(compile_case(case, inputs.indices[0]), case, inputs)}
 
 
-def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
+class OneThread(Gathernest):
+    """The kernel on one thread: the ratio to it is the gain of the others."""
+
+    name, version = "one-thread", "of this gathernest"
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        def alone(call: Call) -> Any:
+            with knobs.scope(num_threads=1):
+                return call()
+
+        return {way: [partial(alone, call) for call in calls] for way, calls in super().variants(case, inputs).items()}
+
+
+class WithoutPass(Gathernest):
+    """The kernel without a pass of its schedule, or without all of them: the ratio to it is the worth of the pass."""
+
+    version = "of this gathernest"
+
+    def __init__(self, left_out: str) -> None:
+        self.name, self.left_out = f"without-{left_out}", left_out
+
+    def rejection(self, case: Case) -> str | None:
+        if case.is_gradient or case.family == "call":
+            return "has a schedule of another kind"
+        try:
+            self._compiled(case, ArraySpec(case.indices, np.dtype(case.index_dtype)))
+        except ScheduleError as error:
+            return f"is not legal: {error}"
+        return None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        return {"kernel": kernel_calls(self._compiled(case, inputs.indices[0]), case, inputs)}
+
+    def _compiled(self, case: Case, indices: np.ndarray | ArraySpec) -> Kernel:
+        """Return the shorter kernel; raises ScheduleError where there is none."""
+        whole = compile_case(case, indices).schedule
+        if self.left_out == ALL:
+            return compile_case(case, indices, NO_SCHEDULE)
+        shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole).items()}
+        if self.left_out not in shorter:
+            raise ScheduleError("the schedule has no such pass")
+        rest = shorter[self.left_out]
+        if self.left_out == "vectorize-inner":
+            rest = rest.without(GatherLanes, StreamStores)  # only vectors are gathered and streamed
+        return compile_case(case, indices, rest)
+
+
+def kernel_calls(kernel: Kernel, case: Case, inputs: Inputs) -> list[Call]:
+    """Return a call of a kernel for each set of indices, into the result that `case.into` names."""
+    given = (inputs.out,) if case.into == "out" else ()
+    return [partial(kernel, inputs.data, picks, *given) for picks in inputs.indices]
+
+
+def compile_case(case: Case, indices: np.ndarray | ArraySpec, schedule: Schedule | None = None) -> Kernel:
     """Return the kernel of a case and a set of its indices, with the default schedule when none is given."""
     data = ArraySpec(case.data, np.dtype(case.dtype))
     return compile_gather(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims, schedule=schedule)
@@ -530,10 +589,19 @@ class Jax(Peer):
 
 # ---- who takes part ----
 
-# In the order of the table.
+# In the order of the table: the libraries, of which those that are installed take part, and what only --peers brings.
 PEERS: Mapping[str, type[Peer]] = {peer.name: peer for peer in (NumPy, Torch, OnnxRuntime, OpenVino, TensorFlow, Jax)}
 # The packages of a peer that are not called as it is; the first is the one to install.
 _DISTRIBUTIONS = {"tensorflow": ("tensorflow-cpu", "tensorflow")}
+
+
+def _named_peers() -> dict[str, Callable[[], Peer]]:
+    """Return how each peer that can be named is made."""
+    from .by_hand import ByHand, FusedByHand, UncheckedByHand
+
+    passes = {f"without-{name}": partial(WithoutPass, name) for name in (*STEPS, ALL)}
+    others = {peer.name: peer for peer in (ByHand, FusedByHand, UncheckedByHand, OneThread)}
+    return {**PEERS, **others, **passes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,23 +627,33 @@ class Entrants:
 
 
 def enter(asked: Sequence[str], threads: int) -> Entrants:
-    """Import gathernest and the peers asked for, or all that are installed, and start them with that many threads.
+    """Import gathernest and the peers asked for, or all libraries that are installed, and start them.
+
+    Args:
+        asked: patterns of names; * stands for anything.
+        threads: of each.
 
     Raises:
         UsageError: there is no peer of that name.
-        DependencyError: a named peer cannot be imported.
+        DependencyError: a named peer cannot be imported, or there is no C compiler for it.
     """
-    for name in asked:
-        if name not in PEERS:
-            raise UsageError(f"there is no peer {name!r}; the peers are {', '.join(PEERS)}{did_you_mean(name, PEERS)}")
+    makers = _named_peers()
+    for pattern in asked:
+        if not any(fnmatchcase(name, pattern) for name in makers):
+            others = [name for name in makers if not name.startswith("without-")]
+            raise UsageError(
+                f"there is no peer {pattern!r}; the peers are {', '.join(others)}, without-PASS and without-{ALL}"
+                f"{did_you_mean(pattern, makers)}"
+            )
+    names = [name for name in makers if any(fnmatchcase(name, pattern) for pattern in asked)] if asked else [*PEERS]
     entered: list[Peer] = [Gathernest()]
     absent: list[str] = []
     broken: dict[str, str] = {}
-    for name, peer in PEERS.items():
-        if asked and name not in asked:
-            continue
+    for name in names:
         try:
-            entered.append(peer())
+            entered.append(makers[name]())
+        except GathernestError:
+            raise
         except ModuleNotFoundError as error:
             if error.name == name:
                 absent.append(name)
@@ -586,11 +664,13 @@ def enter(asked: Sequence[str], threads: int) -> Entrants:
             reason = str(error).strip().partition("\n")[0]
             broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
     reasons = {name: f"is not installed: pip install {_distributions(name)[0]}" for name in absent} | broken
-    if rejected := [f"{name} {reasons[name]}" for name in asked if name in reasons]:
-        raise DependencyError(f"--peers names peers that cannot run: {'; '.join(rejected)}")
+    if asked and reasons:
+        raise DependencyError(
+            f"--peers names peers that cannot run: {'; '.join(f'{name} {why}' for name, why in reasons.items())}"
+        )
     for candidate in entered:
         candidate.start(threads)
-    versions = {candidate.name: version_of(candidate.name) for candidate in entered}
+    versions = {candidate.name: candidate.version or version_of(candidate.name) for candidate in entered}
     return Entrants(tuple(entered), tuple(absent), broken, versions)
 
 

@@ -4,10 +4,9 @@ import csv
 import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,11 +24,11 @@ from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
-from ...lowering.schedule.shape import NestShape
+from ..console.terminal import markdown_table
 from .cases import BY_NAME, Case, Inputs, expected, problem_of_case
 from .measure import geometric_mean, in_turn
-from .peers import compile_case
-from .report import markdown_table, ratio_text, time_text
+from .peers import compile_case, kernel_calls
+from .report import ratio_text, time_text
 
 # A candidate that takes so many times as long as the best in the first rounds is not timed again.
 FAR_SLOWER = 1.25
@@ -135,9 +134,9 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
     with knobs.scope(tuning="off"):  # calls within take a longer way
         chosen = compile_case(case, inputs.indices[0])
     nest, machine = chosen.plan.layout.nest, machine_model()
-    predict = _predictions(case, nest, machine)
+    model = Model(nest, machine, is_gradient=case.is_gradient)
     proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
-    schedules = _first(proposed, most, predict)
+    schedules = _first(proposed, most, lambda schedule: model.predict(schedule).time_us)
     right = expected(case, inputs, 0)
     rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
     for schedule in schedules:
@@ -147,9 +146,7 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
             rejected[str(schedule)] = str(error)
             continue
         if gives(kernel, inputs, right):
-            calls[str(schedule)] = in_turn(
-                [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]
-            )
+            calls[str(schedule)] = in_turn(kernel_calls(kernel, case, inputs))
         else:
             rejected[str(schedule)] = "other bytes"
             wrong.append(f"{case.name}: {schedule} gives other bytes than NumPy")
@@ -158,27 +155,18 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
         raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {rejected[first]}")
     measured_us, best, ratio = _raced(calls, first, rounds)
     named = tuple(
-        Candidate(str(schedule), measured_us.get(str(schedule)), predict(schedule), rejected[str(schedule)])
-        for schedule in schedules
+        Candidate(text, measured_us.get(text), model.predict(schedule).time_us, rejected[text])
+        for text, schedule in zip(rejected, schedules, strict=True)
     )
     return Regretted(case, named, best, ratio, tuple(wrong))
-
-
-def _predictions(case: Case, nest: NestShape, machine: MachineModel) -> Callable[[Schedule], float]:
-    """Return what predicts the time of schedules."""
-    model = Model(nest, machine, is_gradient=case.is_gradient)
-    return lambda schedule: model.predict(schedule).time_us
 
 
 def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Schedule], float]) -> list[Schedule]:
     """Return the chosen schedule, those that differ from it in one pass, and the best predicted of the others."""
     chosen, *others = proposed
-    others.sort(key=lambda other: (min(_changed_fields(chosen, other), 2), predicted_us(other)))
+    changed = {other: {type(step) for step in set(chosen) ^ set(other)} for other in others}
+    others.sort(key=lambda other: (min(len(changed[other]), 2), predicted_us(other)))
     return [chosen, *itertools.islice(others, most - 1)]
-
-
-def _changed_fields(one: Schedule, other: Schedule) -> int:
-    return len({type(step) for step in set(one) ^ set(other)})
 
 
 def gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
@@ -257,9 +245,9 @@ def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel)
     nest = Layout.of(problem_of_case(case)).nest
     kind = {"is_gradient": case.is_gradient, "is_reduction": case.is_reduction}
     chosen = str(choice_for(nest, machine, **kind).schedule)
-    predict = _predictions(case, nest, machine)
+    model = Model(nest, machine, is_gradient=case.is_gradient)
     named = [
-        Candidate(text, measured_us.get(text), predict(Schedule.parse(text)), "" if text in measured_us else "no time")
+        Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)
         for text in dict.fromkeys([chosen, *measured_us])
     ]
     best = min(measured_us, key=lambda text: measured_us[text])
@@ -267,15 +255,8 @@ def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel)
     return Regretted(case, tuple(named), best, ratio)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """All cases together.
-
-    Attributes:
-        geometric_mean, worst, worst_case: of the regrets that are known.
-        median_error: of the predictions of the chosen schedules, without their signs; None where there are none.
-        median_error_of_all: the same of all candidates.
-    """
+class Summary(NamedTuple):
+    """The known regrets, and the median errors of predictions, without their signs; None where there are none."""
 
     geometric_mean: float
     worst: float
@@ -285,44 +266,41 @@ class Summary:
 
 
 def summary(found: Sequence[Regretted]) -> Summary:
-    """Return the mean and the worst regret, and the median error of the chosen schedules and of all candidates."""
+    """Return the regrets, and the errors of the chosen schedules and of all candidates."""
     regrets = {one.case.name: one.regret for one in found if one.regret is not None}
     worst_case = max(regrets, key=lambda name: regrets[name], default="none")
-    chosen = [abs(one.chosen.error) for one in found if one.chosen.error is not None]
-    every = [abs(each.error) for one in found for each in one.candidates if each.error is not None]
-    return Summary(
-        geometric_mean(list(regrets.values())) or 1.0,
-        regrets.get(worst_case, 1.0),
-        worst_case,
-        statistics.median(chosen) if chosen else None,
-        statistics.median(every) if every else None,
+    errors = (
+        [abs(each.error) for each in some if each.error is not None]
+        for some in ([one.chosen for one in found], [each for one in found for each in one.candidates])
     )
+    medians = (statistics.median(each) if each else None for each in errors)
+    mean = geometric_mean(list(regrets.values())) or 1.0
+    return Summary(mean, regrets.get(worst_case, 1.0), worst_case, *medians)
 
 
 def as_markdown(measured: Measured) -> str:
     """Return a table of the cases, then what the best schedules have that the chosen ones have not, then the means."""
     found = measured.cases
-    headings = "case", "candidates", "chosen", "best", "regret", "predicted", "error"
-    table = markdown_table(headings, ["---", *["--:"] * 6], [_row(one) for one in found])
+    table = markdown_table(
+        ("case", ">candidates", ">chosen", ">best", ">regret", ">predicted", ">error"), map(_row, found)
+    )
     better = [f"* {one.case.name}: {_difference(one)}" for one in found if (one.regret or 1.0) >= SHOWN_REGRET]
     better += [
         f"* {one.case.name}: {one.chosen.schedule} is chosen, and was not measured"
         for one in found
         if one.regret is None
     ]
-    all_of_them = summary(found)
+    both = summary(found)
     measured_by = (
-        f"medians of {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
+        f"; medians of {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
         f"{measured.busy_cores:.1f} cores meanwhile"
     )
     where = f"{measured.cpu}, {measured.cores} cores" if measured.rounds else f"times of {measured.cpu}"
     lines = [
-        f"regret: geometric mean {all_of_them.geometric_mean:.3f}, worst {all_of_them.worst:.2f} "
-        f"({all_of_them.worst_case})",
-        f"error of the prediction: median {_percent(all_of_them.median_error)} of the chosen schedules, "
-        f"{_percent(all_of_them.median_error_of_all)} of all candidates",
-        f"{where}, model {measured.machine.name}; {measured.threads} threads"
-        + (f"; {measured_by}" if measured.rounds else ""),
+        f"regret: geometric mean {both.geometric_mean:.3f}, worst {both.worst:.2f} ({both.worst_case})",
+        f"error of the prediction: median {_percent(both.median_error)} of the chosen schedules, "
+        f"{_percent(both.median_error_of_all)} of all candidates",
+        f"{where}, model {measured.machine.name}; {measured.threads} threads{measured_by if measured.rounds else ''}",
     ]
     return "\n\n".join(text for text in (table, "\n".join(better), "\n".join(lines)) if text)
 
@@ -330,9 +308,9 @@ def as_markdown(measured: Measured) -> str:
 def _row(one: Regretted) -> tuple[str, ...]:
     timed = sum(each.measured_us is not None for each in one.candidates)
     times = map(time_text, (one.chosen.measured_us, one.best_us))
-    error = one.chosen.error
+    error = "" if one.chosen.error is None else f"{100 * one.chosen.error:+.0f} %"
     predicted = time_text(one.chosen.predicted_us)
-    return (one.case.name, str(timed), *times, ratio_text(one.regret) if one.regret else "?", predicted, _signed(error))
+    return (one.case.name, str(timed), *times, ratio_text(one.regret) if one.regret else "?", predicted, error)
 
 
 def _difference(one: Regretted) -> str:
@@ -341,30 +319,5 @@ def _difference(one: Regretted) -> str:
     return " ".join(f"{word} {', '.join(texts)}" for word, texts in (("without", less), ("with", more)) if texts)
 
 
-def _signed(error: float | None) -> str:
-    return "" if error is None else f"{100 * error:+.0f} %"
-
-
 def _percent(error: float | None) -> str:
     return "unknown" if error is None else f"{100 * error:.0f} %"
-
-
-def as_json(measured: Measured) -> dict[str, Any]:
-    """Return everything as JSON can hold it."""
-    return {
-        "cpu": measured.cpu,
-        "cores": measured.cores,
-        "machine_model": asdict(measured.machine),
-        "busy_cores": measured.busy_cores,
-        "threads": measured.threads,
-        "rounds": measured.rounds,
-        "summary": asdict(summary(measured.cases)),
-        "cases": [
-            {
-                **asdict(one.case),
-                **{name: getattr(one, name) for name in ("regret", "ratio", "best")},
-                "candidates": [asdict(each) for each in one.candidates],
-            }
-            for one in measured.cases
-        ],
-    }

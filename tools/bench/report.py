@@ -5,22 +5,19 @@ import json
 import platform
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...ir.errors import GathernestError
 from ...ir.numbers import parse_json
 from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
-from ..console.terminal import UsageError
-from .cases import APART, FAMILIES, describe, larger_than
+from ..console.terminal import UsageError, markdown_table
+from .cases import APART, describe, larger_than
 from .measure import OURS, Measured, geometric_mean
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
 
@@ -172,11 +169,8 @@ def _figures_json(one: Measured) -> dict[str, Any]:
 
 
 FOLDER = PACKAGE / "docs" / "machines"
-# Of the files; 2 has new results, and 3 bounds of memory without zeros: those before are up to twice too short.
+# Of the files.
 FORMAT = 3
-FIRST_WITH_BOUNDS = 3
-OF_BOUND = "bound", "bound_us", "of_bound", "of_bound_in_order"
-MEANS_OF_BOUND = "of_bound_beyond_cache", "of_bound_in_order_beyond_cache"
 # What is no name in the model name of a CPU.
 NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
 
@@ -207,70 +201,32 @@ def storing_path(options: argparse.Namespace) -> Path:
         UsageError: it measures something else.
         GathernestError: this is no checkout with its pages.
     """
-    if options.case or options.quick or options.no_new_results or not set(options.family) <= set(APART):
+    if options.case or options.family or options.quick or options.no_new_results:
         raise UsageError(
-            "--store writes the whole suite in full, or beside what was stored the families that no mean over others "
-            f"has, --family {','.join(APART)}; leave --case, other families, --quick and --no-new-results out"
+            "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out"
         )
     if not FOLDER.parent.is_dir():
         raise GathernestError(f"--store writes to docs/machines of a checkout, and {PACKAGE} is none; use --json FILE")
-    path = FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
-    if options.family and not path.exists():
-        raise UsageError(f"--store --family adds to {path}, which does not exist; store the whole suite first")
-    return path
+    return FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
 
 
 def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Return the stored runs by name; fields that an older format lacks are None.
-
-    Raises:
-        GathernestError: a run has a newer format than this reads.
-    """
-    return [read_run(path) for path in sorted(folder.glob("*.json"))]
-
-
-def read_run(path: Path) -> dict[str, Any]:
-    """Return a stored run; see `stored_runs`."""
-    try:
-        run = {"format": 1, "new": None, **parse_json(path.read_bytes(), allow_nan=True)}
-    except (ValueError, TypeError) as error:
-        raise GathernestError(f"{path} is no stored run ({error}); store one with gathernest bench --store") from None
-    if run["format"] > FORMAT:
-        raise GathernestError(
-            f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"
-        )
-    has_bounds = run["format"] >= FIRST_WITH_BOUNDS
-    without, means = ({}, {}) if has_bounds else (dict.fromkeys(OF_BOUND), dict.fromkeys(MEANS_OF_BOUND))
-    return run | means | {"cases": [{"new": None, **case, **without} for case in run["cases"]]}
-
-
-def with_families(stored: dict[str, Any], measured: dict[str, Any], families: Collection[str]) -> dict[str, Any]:
-    """Return a stored run with the cases of some families measured later; "later" says when.
-
-    Args:
-        stored, measured: runs of one machine.
-        families: those of `measured`, each of `APART`: no mean over other families has their cases.
-
-    Raises:
-        GathernestError: the packages have other versions, or as many threads were not used.
-    """
-    for name in ("versions", "threads"):
-        if measured[name] != stored[name]:
+    """Return the stored runs by name; raises GathernestError where a file is none, or of another format."""
+    runs: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            run = {"new": None, **parse_json(path.read_bytes(), allow_nan=True)}
+        except (ValueError, TypeError) as error:
             raise GathernestError(
-                f"the stored run has {name} {stored[name]}, got {measured[name]}; store the whole suite, without "
-                "--family"
+                f"{path} is no stored run ({error}); store one with gathernest bench --store"
+            ) from None
+        if run.get("format") != FORMAT:
+            raise GathernestError(
+                f"{path} is a run of format {run.get('format')}, and format {FORMAT} can be read; store it again with "
+                "gathernest bench --store"
             )
-    when = {name: measured[name] for name in ("time", "load", "rounds")}
-    kept = [case for case in stored["cases"] if case["family"] not in families]
-    merged = stored | {"format": FORMAT, "later": stored.get("later", {}) | dict.fromkeys(families, when)}
-    merged["cases"] = sorted([*kept, *measured["cases"]], key=lambda case: FAMILIES.index(case["family"]))
-    merged["families"] = _in_order(stored["families"] | measured["families"])
-    merged["new"] = stored["new"] | {"families": _in_order(stored["new"]["families"] | measured["new"]["families"])}
-    return merged
-
-
-def _in_order(means: dict[str, Any]) -> dict[str, Any]:
-    return {family: means[family] for family in sorted(means, key=FAMILIES.index)}
+        runs.append(run | {"cases": [{"new": None, **case} for case in run["cases"]]})
+    return runs
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -284,34 +240,33 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 HEADINGS = {OURS: "time", "onnxruntime": "ORT", "openvino": "OV", "tensorflow": "TF"}
 ALL = "all gathers"
-WIDTH = 80  # of the table on a terminal, in columns
 # The column of calls that make their result.
 NEW = "new result"
 
 
-def as_table(report: Report) -> "Table":
-    """Return a table for a terminal of 80 columns: our time, the ratio to every peer, and the part of the bound.
+def table_of(report: Report) -> tuple[list[str], list[list[Any]]]:
+    """Return columns and rows of a table: our time, the ratio to every peer with its mean, and the part of the bound.
 
-    The best peer of a case is bold, and red where it is faster.
+    It fits 80 columns with all libraries. The best peer of a case is bold, and red where it is faster.
     """
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     has_bounds = any(one.of_bound is not None for one in report.measured)
-    table.add_column("case", no_wrap=True)
-    for name in (OURS, *report.peers, *(["bound"] if has_bounds else [])):
-        table.add_column(HEADINGS.get(name, name), justify="right", no_wrap=True)
+    rows: list[list[Any]] = []
     family = None
     for one in report.measured:
         if one.case.family != family:
             family = one.case.family
-            table.add_row(Text(f"- {family}", style="dim"))
+            rows.append([Text(f"- {family}", style="dim")])
         best = "bold red" if one.ratio is not None and one.ratio < 1 else "bold green"
-        cells = [Text(one.case.name), Text(time_text(one.median_us.get(OURS)))]
-        cells += [Text(_peer_text(one, name), style=best if name == one.best_peer else "") for name in report.peers]
-        table.add_row(*cells, *([Text(_percent(one.of_bound) or "–")] if has_bounds else []))
-    return table
+        shown = [Text(_peer_text(one, name), style=best if name == one.best_peer else "") for name in report.peers]
+        bound = [_percent(one.of_bound) or "–"] if has_bounds else []
+        rows.append([one.case.name, time_text(one.median_us.get(OURS)), *shown, *bound])
+    if report.peers:
+        means = (geometric_mean([one.ratios.get(name) for one in report.measured]) for name in report.peers)
+        rows.append(["geometric mean", "", *(ratio_text(mean) or "–" for mean in means)])
+    names = (OURS, *report.peers, *(["bound"] if has_bounds else []))
+    return ["case", *(f">{HEADINGS.get(name, name)}" for name in names)], rows
 
 
 def summary(report: Report) -> list[str]:
@@ -327,44 +282,32 @@ def _mean_text(mean: Mean) -> str:
     return f"{ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
 
 
-def markdown_table(headings: Sequence[str], marks: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table, its columns aligned by marks such as "--:"."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (headings, *rows)]
-    return "\n".join([lines[0], f"|{'|'.join(marks)}|", *lines[1:]])
-
-
 def as_markdown(report: Report) -> str:
     """Return the README's table, with the means, the machine and the versions below it."""
     new = report.of_new_results
     rows: list[tuple[str, ...]] = []
     for one in report.measured:
-        best = one.best_peer
+        best, into_new = one.best_peer, one.of_new_results
         told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
         row = (one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, marked_ratio(one.ratio))
-        rows.append(row if new is None else (*row, _new_text(one.of_new_results)))
-    headings, marks = ("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:")
-    cases = markdown_table(*_with_new(new, headings, marks), rows)
+        figures = None if into_new is None else (into_new.median_us.get(OURS), into_new.ratio, into_new.best_peer)
+        rows.append((*row, new_result_text(*figures) if figures else ""))
     of_new = {} if new is None else _means(new)
-    means: list[tuple[str, ...]] = []
-    for name, one in _means(report).items():
-        worst = f"{ratio_text(one.worst_ratio)}, {one.worst_case}"
-        row = (name, str(one.cases), ratio_text(one.geometric_mean), worst)
-        means.append(row if new is None else (*row, ratio_text(of_new[name].geometric_mean) if name in of_new else ""))
-    headings, marks = ("family", "cases", "geometric mean", "worst case"), ("---", "--:", "--:", "---")
-    families = markdown_table(*_with_new(new, headings, marks), means)
-    return f"{cases}\n\n{families}\n\n{conditions(report)}.\n"
-
-
-def _with_new(new: Report | None, headings: Sequence[str], marks: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return headings and marks of a table, with a column more for new results where they were measured."""
-    return (headings, marks) if new is None else ((*headings, NEW), (*marks, "--:"))
-
-
-def _new_text(one: Measured | None) -> str:
-    """Return the time of a case into a new result, with the ratio and the best peer."""
-    if one is None:
-        return ""
-    return new_result_text(one.median_us.get(OURS), one.ratio, one.best_peer)
+    means = [
+        (
+            *(name, str(one.cases), ratio_text(one.geometric_mean)),
+            f"{ratio_text(one.worst_ratio)}, {one.worst_case}",
+            ratio_text(of_new[name].geometric_mean) if name in of_new else "",
+        )
+        for name, one in _means(report).items()
+    ]
+    cases = ("case", "shapes", ">time", "best peer", ">ratio", f">{NEW}")
+    families = ("family", ">cases", ">geometric mean", "worst case", f">{NEW}")
+    tables = [
+        markdown_table(*((columns, body) if new else (columns[:-1], [row[:-1] for row in body])))
+        for columns, body in ((cases, rows), (families, means))
+    ]
+    return "\n\n".join([*tables, f"{conditions(report)}.\n"])
 
 
 def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # The largest number of rounds, threads and the like, and the longest time: some ten years.
 _MAX_COUNT, _MAX_SECONDS = 2**31 - 1, 3e8
 
+# A console with a table has so many columns at least.
+MIN_COLUMNS = 80
 DONE, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
@@ -325,6 +327,38 @@ def make_console(*, stderr: bool = False) -> "Console":
         emoji=False,
         soft_wrap=True,
     )
+
+
+def print_table(
+    console: "Console", columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header: str = "bold"
+) -> None:
+    """Print a table without lines, each of whose rows stands on one line, however narrow the console is.
+
+    Args:
+        console: where.
+        columns: headings; one that begins with `>` is aligned right. Without any, the table has no head.
+        rows: of texts, or of texts with a style; a short row ends in empty cells.
+        header: the style of the headings.
+    """
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style=header, show_header=any(columns))
+    for column in columns:
+        table.add_column(column.removeprefix(">"), justify="right" if column[:1] == ">" else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    width = Measurement.get(console, console.options.update(width=10**4), table).maximum
+    console.width = max(console.width, width, MIN_COLUMNS)
+    console.print(table, soft_wrap=False)
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; a heading that begins with `>` is of a column that is aligned right."""
+    marks = "|".join("--:" if column[:1] == ">" else "---" for column in columns)
+    lines = [f"| {' | '.join(cells)} |" for cells in ([column.removeprefix(">") for column in columns], *rows)]
+    return "\n".join([lines[0], f"|{marks}|", *lines[1:]])
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def test_table_has_the_cases_that_were_asked_for_beside_files(gathernest, monkey
     assert max(map(len, ended.out.splitlines())) <= 80
     given = ended.out.partition("\n\n")[0].splitlines()[2:]
     assert [line.split()[0] for line in given if not line.startswith("-")] == [
-        *("rows-8B", "call-function", "call-kernel")
+        *("rows-8B", "call-function", "call-kernel", "geometric")
     ]
     assert "geometric means" in ended.out
     assert "no dimension above 512" in ended.out

@@ -22,12 +22,13 @@ from gathernest.tools.bench.report import (
     Together,
     as_json,
     as_markdown,
-    as_table,
     conditions,
     ratio_text,
     summary,
+    table_of,
     time_text,
 )
+from gathernest.tools.console.terminal import print_table
 
 
 def bound_of(time_us: float, in_order_us: float | None = None) -> MeasuredBound:
@@ -112,7 +113,7 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
     found = REPORTS[name]
     console = Console(file=io.StringIO(), width=80, color_system=None)
     for shown in filter(None, (found, found.of_new_results)):
-        console.print(as_table(shown))
+        print_table(console, *table_of(shown))
     facts = json.loads(json.dumps(as_json(found)))
     assert {"cpu", "usable_cores", "caches_bytes"} <= set(facts.pop("machine"))
     for package in ("python", "numba"):
@@ -146,7 +147,8 @@ def test_table_of_all_peers_and_the_longest_name_fits_80_columns():
     wide = Measured(case, dict.fromkeys(("gathernest", *ALL_PEERS), 999.4), ratios, bound=bound_of(8.0))
     console = Console(file=io.StringIO(), width=200, color_system=None)
     found = Report([wide], dict.fromkeys(("gathernest", *ALL_PEERS), "1"), 2, 9)
-    console.print(as_table(found), "\n".join(summary(found)))
+    print_table(console, *table_of(found))
+    console.print("\n".join(summary(found)))
     assert max(len(line.rstrip()) for line in console.file.getvalue().splitlines()) <= 80
 
 

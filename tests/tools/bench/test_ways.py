@@ -2,17 +2,15 @@
 
 import pytest
 
-TIMED = "--ablation or --scaling or --regret or --by-hand"
-
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--scaling", "--regret"), "--scaling and --regret print different things; choose one of them"),
+        (("--list", "--regret"), "--list and --regret print different things; choose one of them"),
         (("--static", "--list"), "--list and --static print different things; choose one of them"),
         (("--regret", "--store"), "--store is for the suite beside peers; leave out --store or --regret"),
-        (("--by-hand", "--peers", "torch"), "--peers is for the suite beside peers; leave out --peers"),
-        (("--list", "--quick"), f"--quick is for the suite beside peers or {TIMED}; leave out --quick or --list"),
+        (("--regret", "--peers", "torch"), "--peers is for the suite beside peers; leave out --peers"),
+        (("--list", "--quick"), "--quick is for the suite beside peers or --regret; leave out --quick or --list"),
         (("--candidates", "3"), "--candidates is for --regret; add it, or leave --candidates out"),
     ],
 )
