@@ -6,13 +6,13 @@ from pathlib import Path
 from gathernest.asv_bench.benchmarks import cases
 from gathernest.tools.tracking.benchmarks import Benchmark
 from gathernest.tools.tracking.processes import CASES, _ready
-from gathernest.tools.tracking.worker import Baton, Worker
+from gathernest.tools.tracking.worker import Worker
 
 CASE = next(case for case in cases.SUITE if case.name == "rows-256B-small-table")
 
 
 def test_a_kernel_runs_with_small_arrays_or_with_those_of_its_case(tmp_path, monkeypatch):
-    worker = Worker({"cases": str(CASES), "threads": 1}, Baton(-1, -1))
+    worker = Worker({"cases": str(CASES), "threads": 1})
     shapes = []
     for is_full in (False, True):
         benchmark = dataclasses.replace(Benchmark(CASE.name, CASE), is_full=is_full)
