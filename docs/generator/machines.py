@@ -20,10 +20,9 @@ from gathernest.tools.bench.report import (
     new_result_text,
     ratio_text,
     stored_runs,
-    time_text,
     together_text,
 )
-from gathernest.tools.console.terminal import markdown_table
+from gathernest.tools.console.terminal import markdown_table, time_text
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")

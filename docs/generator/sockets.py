@@ -19,8 +19,8 @@ from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.predict import Terms
 from gathernest.lowering.schedule.predict import predict as predict_terms
 from gathernest.tools.bench.cases import Case, describe, problem_of_case
-from gathernest.tools.bench.report import ratio_text, time_text
-from gathernest.tools.console.terminal import markdown_table
+from gathernest.tools.bench.report import ratio_text
+from gathernest.tools.console.terminal import markdown_table, time_text
 
 # What bounds a gather stands for its family.
 CASES = (

@@ -24,8 +24,8 @@ from gathernest.kernels.runtime.launch import available_threads
 from gathernest.tools.bench.cases import Case, chosen, describe
 from gathernest.tools.bench.measure import OURS, SETTLE_S, Measured, fastest_way, geometric_mean, in_turn, prepared
 from gathernest.tools.bench.peers import Call, Gathernest, Peer, enter
-from gathernest.tools.bench.report import ratio_text, time_text
-from gathernest.tools.console.terminal import markdown_table
+from gathernest.tools.bench.report import ratio_text
+from gathernest.tools.console.terminal import markdown_table, time_text
 
 NAMES = (
     "rows-256B-small-table",

@@ -6,9 +6,9 @@ from textwrap import wrap
 from typing import Any
 
 from ...playground.drawings import FONT_SIZE, LETTER, Element, add, drawing, finished, standalone, width_of
-from ..console.terminal import UsageError
+from ..console.terminal import UsageError, time_text
 from .measure import OURS
-from .report import Report, as_json, conditions, ratio_text, time_text
+from .report import Report, as_json, conditions, ratio_text
 
 # Pixels: the height of a row and of a bar in it, and the space around the picture and between its parts.
 ROW, THICK, SPACE = 21.0, 14.0, 16.0

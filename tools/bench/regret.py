@@ -24,11 +24,11 @@ from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
-from ..console.terminal import markdown_table
+from ..console.terminal import markdown_table, time_text
 from .cases import BY_NAME, Case, Inputs, expected, problem_of_case
 from .measure import geometric_mean, in_turn
 from .peers import compile_case, kernel_calls
-from .report import ratio_text, time_text
+from .report import ratio_text
 
 # A candidate that takes so many times as long as the best in the first rounds is not timed again.
 FAR_SLOWER = 1.25

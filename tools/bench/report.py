@@ -15,7 +15,7 @@ from ...ir.numbers import parse_json
 from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
-from ..console.terminal import UsageError, markdown_table
+from ..console.terminal import UsageError, markdown_table, time_text
 from .cases import APART, describe, larger_than
 from .measure import OURS, Measured, geometric_mean
 
@@ -345,15 +345,6 @@ def together_text(found: Sequence[Mapping[str, float] | None]) -> str:
     if len(times) < 2:
         return ""
     return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
-
-
-def time_text(microseconds: float | None) -> str:
-    """Return a time with three digits, such as "4.56 µs" or "12.3 ms"; empty for none."""
-    if microseconds is None:
-        return ""
-    unit, value = ("ms", microseconds / 1e3) if microseconds >= 999.5 else ("µs", microseconds)
-    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f} {unit}"
 
 
 def ratio_text(ratio: float | None) -> str:

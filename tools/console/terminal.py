@@ -354,6 +354,15 @@ def print_table(
     console.print(table, soft_wrap=False)
 
 
+def time_text(microseconds: float | None) -> str:
+    """Return a time with three digits, such as "4.56 µs" or "12.3 ms"; empty for none."""
+    if microseconds is None:
+        return ""
+    unit, value = ("ms", microseconds / 1e3) if microseconds >= 999.5 else ("µs", microseconds)
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown; a heading that begins with `>` is of a column that is aligned right."""
     marks = "|".join("--:" if column[:1] == ">" else "---" for column in columns)

@@ -26,9 +26,8 @@ from gathernest.tools.bench.report import (
     ratio_text,
     summary,
     table_of,
-    time_text,
 )
-from gathernest.tools.console.terminal import print_table
+from gathernest.tools.console.terminal import print_table, time_text
 
 
 def bound_of(time_us: float, in_order_us: float | None = None) -> MeasuredBound:
