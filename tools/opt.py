@@ -91,7 +91,7 @@ class OptMain(xDSLOptMain):
     version_format = f"{PROGRAM} {__version__}, xDSL {{xdsl_version}}"
 
     def __init__(self, words: Sequence[str]):
-        self.words, self.status = _with_all(words), DONE
+        self.words, self.status = words, DONE
         super().__init__("Run passes over MLIR text.", self.words)
         self.args.timing = self.args.timing or self.args.time_passes
         _watched_passes(self.args, self.pipeline.passes)
@@ -296,15 +296,6 @@ class OptMain(xDSLOptMain):
             verify=not self.args.disable_verify,
             implicit_module=not self.args.no_implicit_module,
         )
-
-
-def _with_all(words: Sequence[str]) -> list[str]:
-    """Return command line words with `--print-ir-after` as `--print-ir-after-all`, where no names of passes follow."""
-    following = [re.fullmatch(r"([a-z][a-z0-9,-]*)?", word) for word in words[1:]]  # `_watched_passes` rejects ""
-    return [
-        f"{word}-all" if word in ("--print-ir-before", "--print-ir-after") and names is None else word
-        for word, names in zip(words, [*following, None], strict=False)
-    ]
 
 
 def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> tuple[list[str], list[str]]:

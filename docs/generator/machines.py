@@ -8,10 +8,11 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below
+
 from gathernest.playground.drawings import drawing, finished, standalone, width_of
 from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
-from gathernest.tools.bench.plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below
 from gathernest.tools.bench.report import (
     ALL,
     NEW,

@@ -43,7 +43,7 @@ EXAMPLES = """examples:
   gathernest bench
   gathernest bench --case 'rows-*' --peers numpy,torch
   gathernest bench --family gradient --json - --threads 1
-  gathernest bench --markdown --plot ratios.svg > table.md
+  gathernest bench --markdown > table.md
   gathernest bench --store
   gathernest bench --peers 'c*' --case 'rows-*'             # C written by hand
   gathernest bench --peers one-thread --rounds 31           # what the other threads gain
@@ -76,7 +76,6 @@ def add_arguments(parser: Parser) -> None:
         ("--store", "write all to docs/machines, as this machine's; `make docs` shows it"),
         ("--csv FILE", "with --regret: write each candidate with its time to FILE"),
         ("--json FILE", "write everything as one JSON object; - for standard output"),
-        ("--plot FILE", "draw the ratios, and the roofline, as .svg"),
     ):
         add_option(parser, usage, text)
     stored = "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"
@@ -156,23 +155,16 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
     stored = reporting.storing_path(options) if options.store else None
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
-    if options.plot is not None:
-        from .plots import check_plot
-
-        check_file("--plot", check_plot(options.plot))
     report = _measured(cases, options)
     if stored is not None:
         stored.parent.mkdir(exist_ok=True)
     for path in filter(None, (options.json, stored and str(stored))):
         write_text(path, reporting.as_text(reporting.as_json(report)))
-    if options.plot is not None:
-        from .plots import plot
-
-        plot(report, Path(options.plot))
     if options.markdown:
         sys.stdout.write(reporting.as_markdown(report))
     elif options.json != "-":
         console = make_console()
+        console.width = max(console.width, 80)
         for title, shown in (("into a given result", report), ("into a new result", report.of_new_results)):
             if shown is not None:
                 console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
@@ -226,7 +218,7 @@ _TIMING = frozenset({"quick", "rounds", "threads"})
 _SUITE = "the suite beside peers"
 # By the option that chooses the way.
 WAYS = {
-    _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store", "plot"}),
+    _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store"}),
     "list": _Way(_list, frozenset()),
     "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "csv", "stored"}),
     "static": _Way(_static, frozenset({"against", "json", "machine", "target", "threads", "write"})),

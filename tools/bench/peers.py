@@ -5,11 +5,9 @@ inputs are not copied in a call, and the result is given where the runtime takes
 `Peer.__init__`, and nowhere else.
 """
 
-import contextlib
 import math
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -480,20 +478,6 @@ class OpenVino(Peer):
 # ---- TensorFlow ----
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Silence standard error, where TensorFlow prints on import."""
-    sys.stderr.flush()
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)
-
-
 class TensorFlow(Peer):
     """Eager TensorFlow on the CPU: its raw operators on tensors made beforehand."""
 
@@ -502,19 +486,18 @@ class TensorFlow(Peer):
 
     def __init__(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        with _silent():
-            import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+        import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
         self.runtime: Any = tensorflow
 
     def start(self, threads: int) -> None:
         settings = self.runtime.config.threading
         if settings.get_intra_op_parallelism_threads() != threads:
-            with _silent():
-                settings.set_intra_op_parallelism_threads(threads)
-                settings.set_inter_op_parallelism_threads(1)
+            settings.set_intra_op_parallelism_threads(threads)
+            settings.set_inter_op_parallelism_threads(1)
 
     def array(self, array: np.ndarray) -> Any:
-        with _silent(), self.runtime.device("CPU:0"):
+        with self.runtime.device("CPU:0"):
             return self.runtime.convert_to_tensor(array)
 
     def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:

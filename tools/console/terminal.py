@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import io
+import json
 import os
 import re
 import sys
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 # The largest number of rounds, threads and the like, and the longest time: some ten years.
 _MAX_COUNT, _MAX_SECONDS = 2**31 - 1, 3e8
 
-# A console with a table has so many columns at least.
-MIN_COLUMNS = 80
 DONE, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
@@ -329,6 +328,14 @@ def make_console(*, stderr: bool = False) -> "Console":
     )
 
 
+def answer(as_json: bool, facts: Any, print_text: Callable[[], object]) -> None:
+    """Print facts as one JSON object, or else what a function prints."""
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        print_text()
+
+
 def print_table(
     console: "Console", columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header: str = "bold"
 ) -> None:
@@ -336,22 +343,21 @@ def print_table(
 
     Args:
         console: where.
-        columns: headings; one that begins with `>` is aligned right. Without any, the table has no head.
+        columns: headings; one that begins with `>` is aligned right. Without any text, the table has no head.
         rows: of texts, or of texts with a style; a short row ends in empty cells.
         header: the style of the headings.
     """
-    from rich.measure import Measurement
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style=header, show_header=any(columns))
-    for column in columns:
-        table.add_column(column.removeprefix(">"), justify="right" if column[:1] == ">" else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    width = Measurement.get(console, console.options.update(width=10**4), table).maximum
-    console.width = max(console.width, width, MIN_COLUMNS)
-    console.print(table, soft_wrap=False)
+    head = [Text(column.removeprefix(">"), style=header) for column in columns]
+    cells = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(row[place]) for row in (head, *cells) if place < len(row)) for place in range(len(columns))]
+    for row in [*([head] if any(map(len, head)) else []), *cells]:
+        for cell, column, width in zip(row, columns, widths, strict=False):
+            cell.align("right" if column[:1] == ">" else "left", width)
+        line = Text(" ").join(row)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
 
 
 def time_text(microseconds: float | None) -> str:

@@ -4,7 +4,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -12,11 +11,9 @@ from rich.console import Console
 from gathernest.kernels.host.cpu import cpu_model
 from gathernest.kernels.machine.roofline import MeasuredBound
 from gathernest.kernels.machine.traffic import Traffic
-from gathernest.tools.bench import plots as picture
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases import SUITE, Case
 from gathernest.tools.bench.measure import Measured
-from gathernest.tools.bench.plots import BOUND, FASTER, SLOWER, cases_plot
 from gathernest.tools.bench.report import (
     Report,
     Together,
@@ -120,17 +117,12 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
     del facts["time"]
     shown = conditions(found).replace(cpu_model(), "Some CPU")
     text = re.sub(r"CPU, \d+ cores?|Python [\d.]+, numba [\w.]+, ", "", shown)
-    svg = ElementTree.fromstring(cases_plot(as_json(found), "A machine"))
-    texts = [one.text for one in svg.iter("{http://www.w3.org/2000/svg}text")]
-    bars = [one for one in svg.iter() if one.get("fill") in (FASTER, SLOWER, BOUND)]
-    widths = [f"{one.get('fill')} {one.get('width')}" for one in bars]
     parts = {
         "table": [line.rstrip() for line in console.file.getvalue().splitlines()],
         "summary": [line for shown in filter(None, (found, found.of_new_results)) for line in summary(shown)],
         "wrong": found.wrong,
         "conditions": [text],
         "markdown": as_markdown(found).splitlines()[:-1],
-        "plot": [*map(str, texts), *widths],
         "json": json.dumps(facts, indent=1, ensure_ascii=False).splitlines(),
     }
     golden(f"bench/{name}.txt", "\n".join("\n".join([f"== {part}", *lines]) for part, lines in parts.items()))
@@ -158,10 +150,3 @@ def test_times_have_three_digits_and_ratios_two_places():
     ]
     ratios = (None, 0.019, 1.255, 99.99, 123.4)
     assert [ratio_text(ratio) for ratio in ratios] == ["", "0.02×", "1.25×", "99.99×", "123×"]
-
-
-def test_plot_is_an_svg_that_follows_the_colours_of_its_reader(tmp_path):
-    picture.plot(report(FAST, SLOW, SPOILT), tmp_path / "x.svg")
-    root = ElementTree.parse(tmp_path / "x.svg").getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "prefers-color-scheme:dark" in (tmp_path / "x.svg").read_text()
