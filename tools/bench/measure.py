@@ -17,8 +17,8 @@ from ...ir.element_types import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
 from ...kernels.machine.roofline import MeasuredBound
-from .cases import Case, Inputs, expected
-from .peers import Call, Peer, compile_case
+from .cases import Case, Inputs
+from .peers import Call, Peer, compile_case, expected
 
 if TYPE_CHECKING:
     from ...kernels.machine.roofline import ReferenceLoops
@@ -93,16 +93,22 @@ class Measured:
 
 
 def measure(
-    case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int, new_results: bool = False
+    case: Case,
+    candidates: Sequence[Peer],
+    *,
+    rounds: int,
+    threads: int,
+    new_results: bool = False,
+    is_alone: bool = False,
 ) -> Measured:
     """Run a case by every candidate that can; they are started, and `threads` are gathernest's.
 
     With `new_results`, calls that make their result are timed as well, in the same rounds. The family "call" has a case
-    of its own for them.
+    of its own for them. With `is_alone` all candidates are gathernest's: nobody's threads spin, and there is no bound.
     """
     inputs = case.make()
     with knobs.scope(num_threads=threads):
-        references = case_loops(case, inputs)
+        references = None if is_alone else case_loops(case, inputs)
         columns = [_column(case, inputs, candidates)]
         if new_results and case.family != "call":
             columns.append(_column(replace(case, into="new"), inputs, candidates, columns[0]))
@@ -111,7 +117,7 @@ def measure(
         if not calls:
             return replace(result, new=new)
         loops = {} if references is None else references.calls
-        timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=SETTLE_S)
+        timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=0.0 if is_alone else SETTLE_S)
         for column in columns:
             column.record(timings)
         return replace(result, bound=None if references is None else references.measured(timings), new=new)

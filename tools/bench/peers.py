@@ -8,7 +8,7 @@ inputs are not copied in a call, and the result is given where the runtime takes
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, ClassVar
@@ -163,10 +163,31 @@ class OneThread(Gathernest):
         return {way: [partial(alone, call) for call in calls] for way, calls in super().variants(case, inputs).items()}
 
 
-class WithoutPass(Gathernest):
-    """The kernel without a pass of its schedule, or without all of them: the ratio to it is the worth of the pass."""
+class WithSchedule(Gathernest):
+    """The kernel with another schedule, whose text is the name."""
 
     version = "of this gathernest"
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.name, self.schedule = str(schedule), schedule
+
+    def schedule_of(self, case: Case) -> Schedule:
+        """Return the schedule for a case; raises ScheduleError where there is none."""
+        return self.schedule
+
+    def rejection(self, case: Case) -> str | None:
+        try:
+            compile_case(case, _indices_of(case), self.schedule_of(case))
+        except ScheduleError as error:
+            return str(error)
+        return None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        return {"kernel": kernel_calls(compile_case(case, inputs.indices[0], self.schedule_of(case)), case, inputs)}
+
+
+class WithoutPass(WithSchedule):
+    """The kernel without a pass of its schedule, or without all of them: the ratio to it is the worth of the pass."""
 
     def __init__(self, left_out: str) -> None:
         self.name, self.left_out = f"without-{left_out}", left_out
@@ -174,27 +195,21 @@ class WithoutPass(Gathernest):
     def rejection(self, case: Case) -> str | None:
         if case.is_gradient or case.family == "call":
             return "has a schedule of another kind"
-        try:
-            self._compiled(case, ArraySpec(case.indices, np.dtype(case.index_dtype)))
-        except ScheduleError as error:
-            return f"is not legal: {error}"
-        return None
+        return super().rejection(case)
 
-    def variants(self, case: Case, inputs: Inputs) -> Variants:
-        return {"kernel": kernel_calls(self._compiled(case, inputs.indices[0]), case, inputs)}
-
-    def _compiled(self, case: Case, indices: np.ndarray | ArraySpec) -> Kernel:
-        """Return the shorter kernel; raises ScheduleError where there is none."""
-        whole = compile_case(case, indices).schedule
+    def schedule_of(self, case: Case) -> Schedule:
         if self.left_out == ALL:
-            return compile_case(case, indices, NO_SCHEDULE)
+            return NO_SCHEDULE
+        whole = compile_case(case, _indices_of(case)).schedule
         shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole).items()}
         if self.left_out not in shorter:
             raise ScheduleError("the schedule has no such pass")
-        rest = shorter[self.left_out]
-        if self.left_out == "vectorize-inner":
-            rest = rest.without(GatherLanes, StreamStores)  # only vectors are gathered and streamed
-        return compile_case(case, indices, rest)
+        rest = shorter[self.left_out]  # only vectors are gathered and streamed
+        return rest.without(GatherLanes, StreamStores) if self.left_out == "vectorize-inner" else rest
+
+
+def _indices_of(case: Case) -> ArraySpec:
+    return ArraySpec(case.indices, np.dtype(case.index_dtype))
 
 
 def kernel_calls(kernel: Kernel, case: Case, inputs: Inputs) -> list[Call]:
@@ -222,7 +237,7 @@ class NumPy(Peer):
             return {"add.at": partial(_numpy_add_at, case, data, picks, out)}
         if case.is_reduction:
             ufunc = np.maximum if case.operator == "gather_max" else np.add
-            return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, None, out)}
+            return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, case.dtype, out)}
         if case.operator == "gather_elements":
             return {"take_along_axis": partial(np.take_along_axis, data[_cut(case)], picks, case.axis)}
         grids = _batch_grids(case)
@@ -245,6 +260,12 @@ class NumPy(Peer):
         if index and math.prod(case.data[: case.batch_dims]) > MAX_PYTHON_BATCHES:
             return index
         return index | {"ndarray.take in a loop": _numpy_take_in_loop(case, data, picks, out)}
+
+
+def expected(case: Case, inputs: Inputs, number: int) -> np.ndarray:
+    """Return the expected result for the set of indices of that number, as NumPy gives it in a new array."""
+    new = replace(case, into="new")
+    return np.asarray(next(iter(NumPy().calls(new, None, inputs.data, inputs.indices[number], None).values()))())
 
 
 def _numpy_add_at(case: Case, grad: np.ndarray, picks: np.ndarray, out: Any) -> np.ndarray:

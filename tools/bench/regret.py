@@ -5,33 +5,29 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.element_types import first_difference
+from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, ScheduleError
 from ...kernels.host.cpu import OtherLoad, cpu_model, usable_cores
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
-from ...kernels.host.timing import time_interleaved
-from ...kernels.kernel import Kernel
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
-from ...kernels.tuning.successive_halving import FIRST_ROUNDS
 from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
 from ..console.terminal import markdown_table, time_text
-from .cases import BY_NAME, Case, Inputs, expected, problem_of_case
-from .measure import geometric_mean, in_turn
-from .peers import compile_case, kernel_calls
+from .cases import BY_NAME, Case, problem_of_case
+from .measure import OURS, geometric_mean, measure
+from .peers import Gathernest, WithSchedule, compile_case
 from .report import ratio_text
 
-# A candidate that takes so many times as long as the best in the first rounds is not timed again.
-FAR_SLOWER = 1.25
 COLUMNS = ("case", "machine", "threads", "schedule", "time_us")
 SHOWN_REGRET = 1.05  # the best schedule is told below the table from here on
 
@@ -123,41 +119,39 @@ def measure_regret(
     """
     found: list[Regretted] = []
     load = OtherLoad()
-    with knobs.scope(num_threads=threads):
+    with knobs.scope(num_threads=threads, tuning="off"):  # calls within a tuned schedule take a longer way
         for case in cases:
-            found.append(_regretted(case, case.make(), rounds, most))
+            found.append(_regretted(case, rounds, threads, most))
             advance(1)
         return Measured(found, rounds, threads, machine_model(), load.cores())
 
 
-def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
-    with knobs.scope(tuning="off"):  # calls within take a longer way
-        chosen = compile_case(case, inputs.indices[0])
+def _regretted(case: Case, rounds: int, threads: int, most: int) -> Regretted:
+    chosen = compile_case(case, ArraySpec(case.indices, np.dtype(case.index_dtype)))
     nest, machine = chosen.plan.layout.nest, machine_model()
     model = Model(nest, machine, is_gradient=case.is_gradient)
     proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
-    schedules = _first(proposed, most, lambda schedule: model.predict(schedule).time_us)
-    right = expected(case, inputs, 0)
-    rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
-    for schedule in schedules:
-        try:
-            kernel = compile_case(case, inputs.indices[0], schedule)
-        except ScheduleError as error:
-            rejected[str(schedule)] = str(error)
-            continue
-        if gives(kernel, inputs, right):
-            calls[str(schedule)] = in_turn(kernel_calls(kernel, case, inputs))
-        else:
-            rejected[str(schedule)] = "other bytes"
-            wrong.append(f"{case.name}: {schedule} gives other bytes than NumPy")
-    first = str(chosen.schedule)
-    if first not in calls:
-        raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {rejected[first]}")
-    measured_us, best, ratio = _raced(calls, first, rounds)
+    first, *others = _first(proposed, most, lambda schedule: model.predict(schedule).time_us)
+    timed = partial(measure, case, rounds=rounds, threads=threads, is_alone=True)
+    found = timed([Gathernest(), *map(WithSchedule, others)])
+    if OURS not in found.median_us:
+        why = found.wrong.get(OURS, "it is rejected")
+        raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {why}")
+    measured_us = {str(first) if name == OURS else name: us for name, us in found.median_us.items()}
+    best, ratio = str(first), 1.0
+    if found.ratios and min(found.ratios.values()) < 1:
+        # The fastest of many is partly the luckiest, so it is timed again beside the chosen one alone.
+        best = min(found.ratios, key=lambda name: found.ratios[name])
+        again = next(one for one in others if str(one) == best)
+        ratio = 1 / timed([Gathernest(), WithSchedule(again)]).ratios[best]
+        best_us = found.median_us[OURS] / ratio
+        measured_us = {name: max(us, best_us) for name, us in measured_us.items()} | {best: best_us}
+    rejected = found.rejected | found.wrong
     named = tuple(
-        Candidate(text, measured_us.get(text), model.predict(schedule).time_us, rejected[text])
-        for text, schedule in zip(rejected, schedules, strict=True)
+        Candidate(text, measured_us.get(text), model.predict(schedule).time_us, rejected.get(text, ""))
+        for text, schedule in ((str(schedule), schedule) for schedule in (first, *others))
     )
+    wrong = (f"{case.name}: {name}: {why}" for name, why in found.wrong.items())
     return Regretted(case, named, best, ratio, tuple(wrong))
 
 
@@ -167,36 +161,6 @@ def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Sche
     changed = {other: {type(step) for step in set(chosen) ^ set(other)} for other in others}
     others.sort(key=lambda other: (min(len(changed[other]), 2), predicted_us(other)))
     return [chosen, *itertools.islice(others, most - 1)]
-
-
-def gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
-    """Return whether a kernel gives the right bytes for the first set of indices."""
-    inputs.out.fill(1)
-    kernel(inputs.data, inputs.indices[0], inputs.out)
-    return first_difference(inputs.out, right) is None
-
-
-def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, float], str, float]:
-    """Return the times of all candidates, the fastest, and how many times as fast as the chosen one it is.
-
-    Those that are far slower in the first rounds have their time there, in units of that of the chosen one: a machine
-    can be slower in these rounds than in the later ones. The fastest of many is partly the luckiest, so it is timed
-    again beside the chosen one alone.
-    """
-    first = time_interleaved(calls, rounds=FIRST_ROUNDS, settle_s=0.0)
-    least = FAR_SLOWER * min(map(first.median_s, calls))
-    left = {name: call for name, call in calls.items() if name == chosen or first.median_s(name) <= least}
-    timings = time_interleaved(left, rounds=rounds, settle_s=0.0)
-    chosen_us = 1e6 * timings.median_s(chosen)
-    measured_us = {name: chosen_us / first.ratio(name, chosen) for name in calls}
-    measured_us.update({name: 1e6 * timings.median_s(name) for name in left})
-    best = max(left, key=lambda name: timings.ratio(name, chosen))
-    if best == chosen:
-        return measured_us, best, 1.0
-    pair = {name: calls[name] for name in (chosen, best)}
-    ratio = time_interleaved(pair, rounds=2 * rounds, settle_s=0.0).ratio(best, chosen)
-    best_us = chosen_us / ratio  # others that were faster in the first rounds were lucky
-    return {name: max(time_us, best_us) for name, time_us in measured_us.items()} | {best: best_us}, best, ratio
 
 
 def as_csv(measured: Measured) -> str:

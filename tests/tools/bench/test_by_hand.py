@@ -8,7 +8,8 @@ import pytest
 from gathernest.ir.errors import DependencyError, GathernestError
 from gathernest.tools.bench import by_hand
 from gathernest.tools.bench.by_hand import ByHand, FusedByHand, UncheckedByHand
-from gathernest.tools.bench.cases import Case, expected
+from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.peers import expected
 
 CASES = [
     *(Case(dtype, "scalars", (300,), (301,), dtype=dtype) for dtype in ("int8", "int16", "float32", "float64")),

@@ -8,19 +8,8 @@ import pytest
 import gathernest as gn
 from gathernest.asv_bench.benchmarks.cases import BY_NAME, bind
 from gathernest.ir import reference
-from gathernest.ir.semantics import Bounds
-from gathernest.tools.bench.cases import (
-    APART,
-    FAMILIES,
-    SUITE,
-    Case,
-    chosen,
-    describe,
-    expected,
-    gather_of,
-    larger_than,
-)
-from gathernest.tools.bench.peers import Gathernest
+from gathernest.tools.bench.cases import APART, FAMILIES, SUITE, Case, chosen, describe, larger_than, problem_of_case
+from gathernest.tools.bench.peers import Gathernest, expected
 from gathernest.tools.console.terminal import UsageError
 
 SMALL = 9
@@ -58,9 +47,7 @@ def test_expected_bytes_are_those_of_the_reference(case):
 
 
 def reference_of(case: Case, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    if case.is_gradient:
-        return reference.gradient(gather_of(case), data, indices, case.data)
-    return reference.run(gather_of(case), data, indices, Bounds.ERROR)
+    return reference.of_problem(problem_of_case(case), data, indices)
 
 
 @every_case
