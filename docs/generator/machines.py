@@ -10,17 +10,19 @@ from typing import Any
 
 from plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below
 
+from gathernest.ir.errors import GathernestError
+from gathernest.ir.numbers import parse_json
 from gathernest.playground.drawings import drawing, finished, standalone, width_of
 from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
 from gathernest.tools.bench.report import (
     ALL,
+    FORMAT,
     NEW,
     machine_name,
     marked_ratio,
     new_result_text,
     ratio_text,
-    stored_runs,
     together_text,
 )
 from gathernest.tools.console.terminal import markdown_table, time_text
@@ -35,6 +37,25 @@ WIDTH = 136
 # Pixels of the longest bar of the plot of families.
 BAR_WIDTH = 150.0
 Run = dict[str, Any]
+
+
+def stored_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return the stored runs by name; raises GathernestError where a file is none, or of another format."""
+    runs: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            run = {"new": None, **parse_json(path.read_bytes(), allow_nan=True)}
+        except (ValueError, TypeError) as error:
+            raise GathernestError(
+                f"{path} is no stored run ({error}); store one with gathernest bench --store"
+            ) from None
+        if run.get("format") != FORMAT:
+            raise GathernestError(
+                f"{path} is a run of format {run.get('format')}, and format {FORMAT} can be read; store it again with "
+                "gathernest bench --store"
+            )
+        runs.append(run | {"cases": [{"new": None, **case} for case in run["cases"]]})
+    return runs
 
 
 def pages_with_machines() -> dict[str, str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...ir.errors import GathernestError
-from ...ir.numbers import parse_json
 from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
@@ -208,25 +207,6 @@ def storing_path(options: argparse.Namespace) -> Path:
     if not FOLDER.parent.is_dir():
         raise GathernestError(f"--store writes to docs/machines of a checkout, and {PACKAGE} is none; use --json FILE")
     return FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
-
-
-def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Return the stored runs by name; raises GathernestError where a file is none, or of another format."""
-    runs: list[dict[str, Any]] = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            run = {"new": None, **parse_json(path.read_bytes(), allow_nan=True)}
-        except (ValueError, TypeError) as error:
-            raise GathernestError(
-                f"{path} is no stored run ({error}); store one with gathernest bench --store"
-            ) from None
-        if run.get("format") != FORMAT:
-            raise GathernestError(
-                f"{path} is a run of format {run.get('format')}, and format {FORMAT} can be read; store it again with "
-                "gathernest bench --store"
-            )
-        runs.append(run | {"cases": [{"new": None, **case} for case in run["cases"]]})
-    return runs
 
 
 def as_text(found: dict[str, Any]) -> str:

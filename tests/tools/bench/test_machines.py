@@ -15,7 +15,7 @@ from gathernest.kernels.host.cpu import cpu_facts, usable_cores
 from gathernest.tools.bench import command
 from gathernest.tools.bench import report as machines
 from gathernest.tools.bench.measure import Measured
-from gathernest.tools.bench.report import FORMAT, machine_name, stored_runs
+from gathernest.tools.bench.report import FORMAT, machine_name
 
 GENOA = {"vendor_id": "AuthenticAMD", "model name": "AMD EPYC", "cpu family": "25", "model": "17"}
 STORED = ("rows-8B", "bags-zipf", "call-kernel")
@@ -50,13 +50,13 @@ def folder(monkeypatch, tmp_path) -> Path:
 
 
 @pytest.mark.thorough
-def test_suite_is_stored(gathernest, monkeypatch, folder):
+def test_suite_is_stored(gathernest, monkeypatch, folder, pages):
     folder.parent.mkdir()
     measured = [Measured(BY_NAME[name], {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0}) for name in STORED]
     monkeypatch.setattr(command, "_measure_all", lambda *_: [replace(one, new=one) for one in measured])
     assert gathernest("bench", "--peers", "numpy", "--store").status == 0
     assert [path.stem for path in folder.iterdir()] == [machine_name(cpu_facts(), usable_cores())]
-    (run,) = stored_runs(folder)
+    (run,) = pages.stored_runs(folder)
     assert [case["name"] for case in run["cases"]] == list(STORED)
     assert [mean["geometric_mean"] for mean in run["families"].values()] == [2.0, 2.0, 2.0]
     assert (run["gathers"]["cases"], run["rounds"]) == (1, 9)
@@ -92,10 +92,10 @@ def pages():
 
 
 @pytest.mark.parametrize("number", [FORMAT - 1, FORMAT + 1])
-def test_run_of_another_format_is_rejected(tmp_path, number):
+def test_run_of_another_format_is_rejected(pages, tmp_path, number):
     (tmp_path / "next.json").write_text(json.dumps({"format": number, "cases": []}))
     with pytest.raises(GathernestError) as rejected:
-        stored_runs(tmp_path)
+        pages.stored_runs(tmp_path)
     said = f"is a run of format {number}, and format {FORMAT} can be read; store it again with gathernest bench --store"
     assert str(rejected.value) == f"{tmp_path / 'next.json'} {said}"
 
@@ -176,7 +176,7 @@ def test_new_results_stand_in_a_column_behind_the_others(pages, tmp_path):
     run |= {"new": {"families": means, "gathers": means["rows"]}}
     for name, each in (("a", old), ("b", run)):
         (tmp_path / f"{name}.json").write_text(json.dumps(each))
-    runs = stored_runs(tmp_path)
+    runs = pages.stored_runs(tmp_path)
     cases = pages.PARTS["cases"](runs).splitlines()
     assert cases[0].endswith("| AMD EPYC 25-1, 2 cores | best peer | ratio | new result |")
     assert cases[2].endswith("| 10.0 µs | numpy take, 20.0 µs | 2.00× | 40.0 µs, **0.80×** jax |")
