@@ -1,7 +1,7 @@
 """The runs that `gathernest bench --store` wrote, side by side: parts of pages, and plots."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,7 @@ from gathernest.ir.numbers import parse_json
 from gathernest.playground.drawings import drawing, finished, standalone, width_of
 from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
-from gathernest.tools.bench.report import (
-    ALL,
-    FORMAT,
-    NEW,
-    machine_name,
-    marked_ratio,
-    new_result_text,
-    ratio_text,
-    together_text,
-)
+from gathernest.tools.bench.report import ALL, FORMAT, NEW, machine_name, marked_ratio, new_result_text, ratio_text
 from gathernest.tools.console.terminal import markdown_table, time_text
 
 DOCS = Path(__file__).parents[1]
@@ -251,11 +242,19 @@ def _conditions(runs: list[Run]) -> str:
     return "\n".join(wrap(f"* {_condition(run, runs)}") for run in runs)
 
 
+def _together(found: Sequence[Mapping[str, float] | None]) -> str:
+    """Return how many times as fast as one thread all were around a run; nothing where it was not measured."""
+    times = [f"{each['computing']:.1f} and {each['copying']:.1f}" for each in found if each is not None]
+    if len(times) < 2:
+        return ""
+    return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
+
+
 def _condition(run: Run, runs: list[Run]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     threads = f"{run['threads']} thread{'s' if run['threads'] > 1 else ''} for everyone but numpy, which has one"
     name = f"{_short(run, runs)}: " if len(runs) > 1 else ""
-    threads += together_text(run.get("together", ()))
+    threads += _together(run.get("together", ()))
     lines = [f"{name}{_machine(run)}; {threads}; medians of {run['rounds']} interleaved rounds in one process, bytes"]
     lines[0] += f" compared first; {run['time'][:10]}; {versions}."
     if run["load"] is not None and run["load"] > run["machine"]["usable_cores"]:

@@ -182,16 +182,13 @@ def _measured(cases: "Cases", options: argparse.Namespace) -> "Report":
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
     from .peers import enter
     from .report import Report
-    from .together import threads_together
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
     load = _load()
     say("note", *entrants.notes, *_busy_notes())
-    before = threads_together(threads)
     measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, not options.no_new_results)
-    together, cut = (before, threads_together(threads)), QUICK_SIZE if options.quick else None
-    return Report(measured, entrants.versions, threads, rounds, cut, load, together)
+    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
 
 
 def _measure_all(

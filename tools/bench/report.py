@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
@@ -19,13 +19,6 @@ from .cases import APART, describe, larger_than
 from .measure import OURS, Measured, geometric_mean
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
-
-
-class Together(NamedTuple):
-    """How many times as fast as one thread all are: where they fill a core's units, and where they copy memory."""
-
-    computing: float
-    copying: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +41,6 @@ class Report:
         threads, rounds: how many everyone had, and how often everyone was timed.
         cut: the largest size of a dimension, or None where the suite ran in full.
         load: the load of the machine before the run, or None where the system does not tell it.
-        together: how many times as fast as one thread all were, before the run and after it; None of one thread.
     """
 
     measured: Sequence[Measured]
@@ -57,7 +49,6 @@ class Report:
     rounds: int
     cut: int | None = None
     load: float | None = None
-    together: Sequence[Together | None] = ()
 
     @property
     def peers(self) -> list[str]:
@@ -131,7 +122,6 @@ def as_json(report: Report) -> dict[str, Any]:
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load": report.load,
         "threads": report.threads,
-        "together": [None if each is None else each._asdict() for each in report.together],
         "rounds": report.rounds,
         "cut": report.cut,
         "cases": [_case_json(one) for one in report.measured],
@@ -315,16 +305,7 @@ def conditions(report: Report) -> str:
     cut = f"; no dimension above {report.cut}" if report.cut is not None else ""
     python = f"Python {platform.python_version()}, numba {package_version('numba')}"
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''} for everyone but numpy, which has one"
-    threads += together_text([each and each._asdict() for each in report.together])
     return f"{cpu_model()}, {usable_cores()} cores; {threads}; {rounds}{cut}; {python}, {', '.join(versions)}"
-
-
-def together_text(found: Sequence[Mapping[str, float] | None]) -> str:
-    """Return how many times as fast as one thread all were before and after a run, as JSON holds it; maybe nothing."""
-    times = [f"{each['computing']:.1f} and {each['copying']:.1f}" for each in found if each is not None]
-    if len(times) < 2:
-        return ""
-    return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
 
 
 def ratio_text(ratio: float | None) -> str:

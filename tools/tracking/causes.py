@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...asv_bench.benchmarks.cases import SUITE, Case
@@ -11,7 +10,7 @@ from . import MACHINE, TARGET, THREADS
 from .benchmarks import Benchmark
 from .differences import differences, explained
 from .kernel_facts import Conditions, StaticReport, collect
-from .processes import Process, WorkerError, question
+from .processes import Process, WorkerError
 from .sides import Side
 
 MAX_LINES = 60
@@ -41,19 +40,18 @@ class Why:
 
 
 def explain_alarms(
-    sides: Sequence[Side], alarms: Sequence[Benchmark], arrays: Path, threads: int, advance: Callable[[int], object]
+    sides: Sequence[Side], alarms: Sequence[Benchmark], threads: int, advance: Callable[[int], object]
 ) -> dict[str, Why]:
     """Return the causes of alarms by name: the code of kernels, and the Python functions that others call.
 
     Args:
         sides: base and head.
         alarms: benchmarks that are slower or faster.
-        arrays: folder of their arrays.
         threads: that schedules share the work among.
         advance: called with 1 for each alarm of each side.
     """
     cases = [alarm.case for alarm in alarms if alarm.is_kernel and alarm.case is not None]
-    found = {alarm.name: _explain_calls(sides, alarm, arrays, advance) for alarm in alarms if not alarm.is_kernel}
+    found = {alarm.name: _explain_calls(sides, alarm, advance) for alarm in alarms if not alarm.is_kernel}
     if not cases:
         return found
     model = known_machine().model
@@ -88,9 +86,9 @@ def explain_code(name: str, base: StaticReport, head: StaticReport) -> Why:
     return Why(summary.removesuffix(f": {name}"), tuple(line for line in shown if line), is_code=True)
 
 
-def _explain_calls(sides: Sequence[Side], alarm: Benchmark, arrays: Path, advance: Callable[[int], object]) -> Why:
+def _explain_calls(sides: Sequence[Side], alarm: Benchmark, advance: Callable[[int], object]) -> Why:
     """Return the difference in the Python functions that a call, the pipeline or an import calls."""
-    asked = question("calls", alarm, arrays) if not alarm.forks else {"calls": "import"}
+    asked = {"calls": {"of": "import"} if alarm.forks else alarm.question}
     counts: list[Mapping[str, int]] = []
     for side in sides:
         try:

@@ -162,7 +162,7 @@ def _compare_times(
     if not benchmarks:
         return Comparison(sides, (), {}, 0, options.threads, machine)
     begin = clock()
-    with progress("preparing", 3 * len(benchmarks)) as advance:
+    with progress("preparing", 2 * len(benchmarks)) as advance:
         limit = math.inf if options.case else begin + COMPILING_SHARE * options.budget
         is_late = bool if options.case else lambda: clock() > limit
         session = prepare(sides, benchmarks, options.threads, advance, is_late)
@@ -181,7 +181,7 @@ def _compare_times(
     alarms = [session.benchmarks[one.name] for verdict in ORDER[:4] for one in comparison.of(verdict)]
     if alarms:
         with progress("explaining", 2 * len(alarms)) as advance:
-            comparison.why.update(explain_alarms(sides, alarms, session.arrays, options.threads, advance))
+            comparison.why.update(explain_alarms(sides, alarms, options.threads, advance))
     if options.full_size:
         comparison.notes.append("kernels were timed with arrays of the cases' own sizes")
     if session.late:

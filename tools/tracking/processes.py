@@ -1,7 +1,6 @@
 """Processes of `worker.py`: one is asked; or one of each side of a comparison, fresh in each restart, take turns."""
 
 import contextlib
-import dataclasses
 import json
 import math
 import os
@@ -53,7 +52,6 @@ class Session:
         turns: how each is timed, by name.
         missing: why others are not timed, by name.
         late: those that there was no time to prepare.
-        arrays: folder of their arrays.
         threads: that gathernest may use; with one, both processes have the same core.
         costs_s: seconds that each takes in a restart, by name.
     """
@@ -63,7 +61,6 @@ class Session:
     turns: Mapping[str, Turns]
     missing: Mapping[str, str]
     late: Sequence[str]
-    arrays: Path
     threads: int
     costs_s: dict[str, float] = field(default_factory=dict)
 
@@ -105,7 +102,7 @@ class Session:
         """
         benchmark, turns = self.benchmarks[name], self.turns[name]
         if not benchmark.forks:
-            ready = _ready(benchmark, self.arrays, turns.number)
+            ready = _ready(benchmark, turns.number)
             if any("missing" in process.ask(ready) for process in processes):
                 return None
         times: list[list[float]] = [[], []]
@@ -211,31 +208,22 @@ def prepare(
         sides: base and head.
         benchmarks: what to time.
         threads: that gathernest may use.
-        said: called with 1 three times for each benchmark.
+        said: called with 1 for each benchmark of each side.
         is_late: when to leave out all benchmarks but the first that are not yet prepared.
 
     Raises:
         WorkerError: a process ends.
         RevisionError: a side can run nothing.
     """
-    arrays = sides[0].folder.parent / "arrays"
-    arrays.mkdir()
-    written: list[Benchmark] = []
-    for benchmark in benchmarks:
-        if written and is_late():
-            break
-        benchmark.write_arrays(arrays)
-        written.append(benchmark)
-        said(1)
     cores = _cores(threads)
 
     def ask(number: int) -> dict[str, dict[str, Any]]:
         side, answers = sides[number], dict[str, dict[str, Any]]()
         with Process.of(side, threads=threads, core=cores[number % len(cores)] if cores else None) as process:
-            for benchmark in written:
+            for benchmark in benchmarks:
                 if answers and is_late():
                     break
-                given = {"turn": benchmark.name} if benchmark.forks else _ready(benchmark, arrays)
+                given = {"turn": benchmark.name} if benchmark.forks else _ready(benchmark)
                 answers[benchmark.name] = process.ask(given)
                 said(1)
         reasons = [answer.get("missing") for answer in answers.values()]
@@ -265,7 +253,7 @@ def prepare(
         left[name] = benchmark
         ns = statistics.mean(answer[name]["ns"] for answer in answers)
         turns[name] = Turns(1, FORKS[name]) if benchmark.forks else _turns(answers[0][name]["number"], ns)
-    return Session(sides, left, turns, missing, late, arrays, threads)
+    return Session(sides, left, turns, missing, late, threads)
 
 
 def _log_ratio(base: Sequence[float], head: Sequence[float]) -> float:
@@ -275,16 +263,8 @@ def _log_ratio(base: Sequence[float], head: Sequence[float]) -> float:
     return statistics.mean(statistics.median(part) for part in (ratios[:half], ratios[half:]) if part)
 
 
-def question(kind: str, benchmark: Benchmark, arrays: Path, **given: Any) -> dict[str, Any]:
-    """Return the question "ready" or "calls" about a benchmark, for the worker."""
-    if benchmark.case is None:
-        return {kind: benchmark.name, **given}
-    folder = None if benchmark.is_full else str(arrays / benchmark.name)
-    return {kind: dataclasses.asdict(benchmark.case), "arrays": folder, **given}
-
-
-def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any]:
-    return question("ready", benchmark, arrays, slot_ns=SLOT_NS, number=number)
+def _ready(benchmark: Benchmark, number: int = 0) -> dict[str, Any]:
+    return {"ready": benchmark.question, "slot_ns": SLOT_NS, "number": number}
 
 
 def _turns(number: int, ns: float) -> Turns:

@@ -5,16 +5,16 @@ public functions alone. It reads one JSON object a line from standard input and 
 
     {"turn": "import"}                                 {"ns": ..}: of a child that imports gathernest
     {"turn": "first-call"}                             {"ns": ..}: of a child that also calls it once
-    {"ready": "pipeline", "number": 0, "slot_ns": 3e5} {"ns": .., "number": ..}: calls that fill the slot
-    {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel; null for arrays of the case's sizes
+    {"ready": WHAT, "number": 0, "slot_ns": 3e5}       {"ns": .., "number": ..}: calls that fill the slot
     {"turn": 9, "place": 0.5}                          {"ns": ..}: of a call, the mean of 9 with the arrays of a place
-    {"calls": "import"}, "pipeline" or a CASE          {"calls": {..}}: Python functions called, by pass or file
+    {"calls": WHAT}                                    {"calls": {..}}: Python functions called, by pass or file
     {"versions": true}                                 {"versions": {..}}: of packages and Python
     {"kernel": CASE}                                   stages, schedule, source and assembly, or `same_as`
     {"counts": FOLDER}                                 {"counts": ..}: the exact counts of the benchmarks there
 
-Its argument is the JSON object {"cases": FOLDER, "threads": 1, "core": 0}. An answer {"missing": why} says that this
-gathernest lacks an operator, or fails at it.
+WHAT is {"of": "import"}, {"of": "pipeline"}, or {"of": CASE, "cut": CASE, "sets": 4}: the kernel of a case, with the
+arrays of another, smaller one, and sets of indices. The program's argument is the JSON object {"cases": FOLDER,
+"threads": 1, "core": 0}. An answer {"missing": why} says that this gathernest lacks an operator, or fails at it.
 """
 
 import collections
@@ -30,7 +30,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 Call = Callable[[], object]
@@ -81,9 +80,9 @@ class Worker:
 
     def _ready(self, given: Answer) -> Answer:
         self.calls = []  # frees the arrays of the one before
-        self.calls = self._calls_of(given["ready"], given.get("arrays"))
+        self.calls = self._calls_of(given["ready"])
         for call in self.calls:
-            for _ in range(UNTIMED_CALLS if given["ready"] != "pipeline" else 1):
+            for _ in range(UNTIMED_CALLS if given["ready"]["of"] != "pipeline" else 1):
                 call()
         number = given["number"] or 1
         while (taken := self._time(self.calls[0], number)) < given["slot_ns"] / 2 and not given["number"]:
@@ -98,30 +97,27 @@ class Worker:
             call()
         return clock() - start
 
-    def _calls_of(self, given: Any, folder: str | None) -> list[Call]:
+    def _calls_of(self, given: Answer) -> list[Call]:
         """Return calls of the pipeline, or of a kernel that is scheduled for the case's own sizes.
 
-        A kernel is called with small arrays from a folder, in several places, or else with arrays of those sizes.
+        A kernel is called with the arrays of the case that is cut, in several places where that is a smaller one.
         """
         gn = importlib.import_module("gathernest")
-        if given == "pipeline":
+        if given["of"] == "pipeline":
             with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
                 kernel = gn.compile(*PIPELINE, schedule=SCHEDULE)
             return [lambda: kernel.source]
-        import numpy as np
-
-        cases, case = self._case(given)
-        if folder is None:
-            return [cases.bind(case, case.make(), gn)]
-        data, indices, out = (np.load(Path(folder, f"{name}.npy")) for name in ("data", "indices", "out"))
-        small = cases.Inputs(data, tuple(indices), out)
-        if case.into == "new":
+        cases, case = self._case(given["of"])
+        _, cut = self._case(given["cut"])
+        small = cut.make(given["sets"])
+        if case.into == "new" or (cut == case and given["sets"] is None):
             return [cases.bind(case, small, gn)]
+        data, indices, out = small.data, small.indices, small.out
         schedule = cases.compiled(case, _untouched(cases, case), gn).schedule
         table = out if case.is_gradient else data
         options = {"axis": case.axis, "batch_dims": case.batch_dims, "schedule": schedule}
         kernel = gn.compile(case.operator, table, indices[0], **options)
-        return [_in_turn(kernel, *map(_moved, (data, indices, out))) for _ in range(PLACES)]
+        return [_in_turn(kernel, _moved(data), map(_moved, indices), _moved(out)) for _ in range(PLACES)]
 
     def _case(self, given: Answer) -> tuple[Any, Any]:
         if self.folder not in sys.path:
@@ -156,10 +152,10 @@ class Worker:
         return answer
 
     def _calls(self, given: Answer) -> Answer:
-        if given["calls"] == "import":
+        if given["calls"]["of"] == "import":
             return {"calls": count_calls(lambda: importlib.import_module("gathernest"))}
-        call = self._calls_of(given["calls"], given.get("arrays"))[0]
-        for _ in range(UNTIMED_CALLS if given["calls"] != "pipeline" else 1):
+        call = self._calls_of(given["calls"])[0]
+        for _ in range(UNTIMED_CALLS if given["calls"]["of"] != "pipeline" else 1):
             call()
         return {"calls": count_calls(call)}
 

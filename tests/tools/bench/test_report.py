@@ -14,16 +14,7 @@ from gathernest.kernels.machine.traffic import Traffic
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases import SUITE, Case
 from gathernest.tools.bench.measure import Measured
-from gathernest.tools.bench.report import (
-    Report,
-    Together,
-    as_json,
-    as_markdown,
-    conditions,
-    ratio_text,
-    summary,
-    table_of,
-)
+from gathernest.tools.bench.report import Report, as_json, as_markdown, conditions, ratio_text, summary, table_of
 from gathernest.tools.console.terminal import print_table, time_text
 
 
@@ -92,8 +83,6 @@ REPORTS = {
     "wrong_new_results": report(replace(FAST, new=replace(NEW, wrong={"torch": "take: gives other bytes"}))),
     "a_very_long_bar": report(FAST, replace(FAST, ratios={"torch": 80.0})),
     "cut_cases": report(FAST, cut=512),
-    "threads_together": report(FAST, together=(Together(2.0, 1.04), Together(1.96, 1.91))),
-    "threads_not_together": report(FAST, together=(None, None)),
 }
 
 
