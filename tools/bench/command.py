@@ -180,7 +180,7 @@ def _measured(cases: "Cases", options: argparse.Namespace) -> "Report":
     threads, rounds = _threads(options), _rounds(options)
     if knobs.interpret:
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
-    from .peers import enter
+    from .entrants import enter
     from .report import Report
 
     with progress("importing the peers"):

@@ -119,18 +119,16 @@ class StaticReport:
         conditions: the machine.
         versions: of the packages, and of Python, that made them.
         kernels: by case; cases of one kernel have equal values.
-        bytes: by case, the fewest bytes of one call by stream, as the roofline bound counts them, to four digits.
         failed: by case, why it has no kernel.
     """
 
     conditions: Conditions
     versions: Mapping[str, str]
     kernels: Mapping[str, KernelFacts]
-    bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
 
     def only(self, case: str) -> "StaticReport":
-        """Return the report of one case, without its bytes."""
+        """Return the report of one case."""
         return StaticReport(self.conditions, self.versions, {case: self.kernels[case]})
 
     def grouped(self) -> list[tuple[KernelFacts, list[str]]]:
@@ -146,7 +144,7 @@ class StaticReport:
         kernels = [{"cases": cases, **asdict(kernel)} for kernel, cases in self.grouped()]
         for kernel in kernels:
             kernel["loops"] = [{name: value for name, value in loop.items() if value != 0} for loop in kernel["loops"]]
-        text = json.dumps({**said, "bytes": self.bytes, "kernels": kernels}, indent=1)
+        text = json.dumps({**said, "kernels": kernels}, indent=1)
         return _STAGE.sub(r"[\1, \2]", text) + "\n"
 
 
@@ -166,7 +164,7 @@ def read_report(text: str, name: str) -> StaticReport:
             )
             kernels |= dict.fromkeys(cases, KernelFacts(**stored, stages=stages, loops=loops))
         conditions = Conditions(said["target"], said["machine"])
-        return StaticReport(conditions, said["versions"], kernels, said["bytes"])
+        return StaticReport(conditions, said["versions"], kernels)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StaticFileError(
             f"{name} is no static report, or one of another revision; `gathernest bench --static --json FILE` makes one"
@@ -261,7 +259,7 @@ def collect(
     processes: int = MAX_PROCESSES,
     advance: Callable[[int], object] = lambda _: None,
 ) -> StaticReport:
-    """Compile cases in fresh processes and return the facts of their kernels, without bytes.
+    """Compile cases in fresh processes and return the facts of their kernels.
 
     Two environments whose kernels of a case have one `identity` run the same instructions for it.
 

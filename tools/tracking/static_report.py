@@ -4,23 +4,16 @@ import argparse
 import json
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...asv_bench.benchmarks.cases import Case
-from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError
-from ...ir.loop_name import LoopName
 from ...ir.numbers import parse_json
 from ...kernels.host.checkout import RevisionError, commit_of, git
 from ...kernels.host.dependencies import require_compiler
-from ...kernels.host.knobs import knobs
-from ...kernels.machine.traffic import fewest_bytes
-from ...kernels.problems.named_problem import problem_of
 from ...lowering.schedule.machine_model import BUILT_IN
 from ..console.problem_options import check_machine, check_target
 from ..console.terminal import (
@@ -36,7 +29,7 @@ from ..console.terminal import (
 )
 from . import COMMITTED, MACHINE, TARGET, THREADS
 from .differences import differences, explained
-from .kernel_facts import Conditions, LoopFacts, StaticReport, collect, read_report
+from .kernel_facts import Conditions, StaticReport, collect, read_report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,24 +50,9 @@ def report_at(revision: str) -> StaticReport | None:
     return read_report(text, f"{COMMITTED} of {revision}")
 
 
-def bytes_of(case: Case) -> dict[str, int]:
-    """Return the bytes of one call by stream, to four digits: the lines are expected ones, by exp and log."""
-    data, indices = (
-        ArraySpec(shape, np.dtype(dtype))
-        for shape, dtype in ((case.data, case.dtype), (case.indices, case.index_dtype))
-    )
-    problem = problem_of(case.operator, data, indices, case.axis, batch_dims=case.batch_dims)
-    with knobs.scope(machine="avx2", tuning="off", override_dir=None):  # none of them plays a part
-        streams = fewest_bytes(problem).streams
-    return {name: int(float(f"{count:.4g}")) for name, count in streams}
-
-
 # Of the counts of `kernel_facts.COUNTS`, in a table that fits 80 columns.
-_HEADINGS = ("  loop", ">vec", ">ins", ">ld", ">st", ">nt", ">pref", ">spill", ">call", ">jmp", ">  bytes")
-_LEGEND = (
-    "vec: bytes of a vector; ins: instructions; ld, st: loads, stores; nt: non-temporal stores; pref: prefetches; "
-    "bytes: the fewest of a call"
-)
+_HEADINGS = ("  loop", ">vec", ">ins", ">ld", ">st", ">nt", ">pref", ">spill", ">call", ">jmp")
+_LEGEND = "vec: bytes of a vector; ins: instructions; ld, st: loads, stores; nt: non-temporal stores; pref: prefetches"
 _NAME_WIDTH = 26
 
 
@@ -86,8 +64,7 @@ def print_report(console: "Console", report: StaticReport) -> None:
             console.print(f"  also {', '.join(cases[1:])}")
         console.print(f"  {kernel.schedule.replace('},', '}, ') or 'no schedule'}", style="dim")
         rows = [
-            (f"  {loop.name:<{_NAME_WIDTH}}", *(count or "·" for count in loop.counts.values()), _bytes(loop, streams))
-            for streams in [report.bytes[cases[0]]]
+            (f"  {loop.name:<{_NAME_WIDTH}}", *(count or "·" for count in loop.counts.values()))
             for loop in kernel.loops
             if loop.is_hot
         ]
@@ -96,20 +73,6 @@ def print_report(console: "Console", report: StaticReport) -> None:
     said = f"for {report.conditions.target} and the machine {json.dumps(report.conditions.machine)}"
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     console.print(f"{_LEGEND}\n{said}; {versions}", style="dim")
-
-
-def _bytes(loop: LoopFacts, streams: Mapping[str, int]) -> str:
-    """Return the bytes that the nest of a loop moves in a call, such as "25.6 MB"."""
-    nest = LoopName(loop.name.partition(" ")[2]).nest
-    moved = {"check": ("indices",), "clear": ("output",), "scale": ("output",), "copy": ("output",)}.get(
-        nest, tuple(streams)
-    )
-    number = float(sum(streams[stream] for stream in moved if stream in streams))
-    for unit in ("B", "kB", "MB"):
-        if number < 999.5:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} GB"
 
 
 def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
@@ -174,9 +137,7 @@ def _compare(before: StaticReport | None, after: StaticReport, options: argparse
 def _compiled(cases: Sequence[Case], conditions: Conditions) -> StaticReport:
     with progress("compiling", len(cases)) as advance:
         found = collect(cases, conditions, advance=advance)
-    kernels = {case.name: found.kernels[case.name] for case in cases if case.name in found.kernels}
-    traffic = {case.name: bytes_of(case) for case in cases if case.name in kernels}
-    return replace(found, kernels=kernels, bytes=traffic)
+    return replace(found, kernels={case.name: found.kernels[case.name] for case in cases if case.name in found.kernels})
 
 
 def _conditions(options: argparse.Namespace, before: StaticReport | None) -> Conditions:

@@ -7,9 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gathernest.tools.bench import peers
+from gathernest.tools.bench import entrants as entering
 from gathernest.tools.bench.cases import SUITE
-from gathernest.tools.bench.peers import Entrants, Gathernest, Peer
+from gathernest.tools.bench.entrants import Entrants
+from gathernest.tools.bench.peers import Gathernest, Peer
 
 QUICK = ("bench", "--quick", "--rounds", "1")
 BESIDE_NUMPY = (*QUICK, "--peers", "numpy")
@@ -83,7 +84,7 @@ class Spoilt(Peer):
 def test_peer_with_other_bytes_makes_the_status_1_and_peers_that_are_not_there_are_named_once(gathernest, monkeypatch):
     versions = {"gathernest": "1", "spoilt": "2"}
     entrants = Entrants((Gathernest(), Spoilt()), ("torch", "jax"), {"openvino": "is broken"}, versions)
-    monkeypatch.setattr(peers, "enter", lambda asked, threads: entrants)
+    monkeypatch.setattr(entering, "enter", lambda asked, threads: entrants)
     ended = gathernest(*QUICK, "--case", "rows-8B", "--threads", "1")
     assert ended.status == 1
     said = [line for line in ended.err.splitlines() if "is busy" not in line]

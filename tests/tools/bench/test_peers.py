@@ -15,7 +15,8 @@ import pytest
 import gathernest as gn
 from gathernest.tools.bench import peers
 from gathernest.tools.bench.cases import SUITE, Case
-from gathernest.tools.bench.peers import enter, expected
+from gathernest.tools.bench.entrants import enter
+from gathernest.tools.bench.peers import expected
 from gathernest.tools.console.terminal import UsageError
 
 SMALL = 9

@@ -56,12 +56,6 @@ def test_pass_that_changes_text_alone_leaves_the_code(reported, kernel):
     assert lines[-1] == "  schedule and machine code are the same, so it runs as before"
 
 
-def test_other_bytes_of_the_same_kernel_are_told(reported, kernel):
-    before, after = reported(case=kernel), replace(reported(case=kernel), bytes={"case": {"indices": 4, "output": 16}})
-    (change,) = differences(before, after)
-    assert (change.kind, change.what, change.same_code) == ("bytes", "indices 8 output 16 → indices 4 output 16", True)
-
-
 def test_cases_of_one_side_are_new_or_gone(reported, kernel):
     before, after = reported(old=kernel, same=kernel), reported(same=kernel, new=kernel)
     assert [(change.kind, change.cases) for change in differences(before, after)] == [
