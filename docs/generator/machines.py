@@ -15,9 +15,11 @@ from gathernest.ir.numbers import parse_json
 from gathernest.playground.drawings import drawing, finished, standalone, width_of
 from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
-from gathernest.tools.bench.report import ALL, FORMAT, NEW, machine_name, marked_ratio, new_result_text, ratio_text
+from gathernest.tools.bench.report import ALL, FORMAT, machine_name, ratio_text
 from gathernest.tools.console.terminal import markdown_table, time_text
 
+# The column of calls that make their result.
+NEW = "new result"
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")
 PEER_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
@@ -248,6 +250,18 @@ def _together(found: Sequence[Mapping[str, float] | None]) -> str:
     if len(times) < 2:
         return ""
     return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
+
+
+def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:
+    """Return a cell such as "3.10 ms, 2.57× jax"; without a peer the time alone."""
+    time_ = time_text(microseconds)
+    return time_ if peer is None else f"{time_}, {marked_ratio(ratio)} {peer}"
+
+
+def marked_ratio(ratio: float | None) -> str:
+    """Return a ratio for Markdown, bold where a peer wins."""
+    shown = ratio_text(ratio)
+    return f"**{shown}**" if ratio is not None and ratio < 1 else shown
 
 
 def _condition(run: Run, runs: list[Run]) -> str:

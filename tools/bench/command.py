@@ -165,12 +165,11 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
     elif options.json != "-":
         console = make_console()
         console.width = max(console.width, 80)
-        for title, shown in (("into a given result", report), ("into a new result", report.of_new_results)):
-            if shown is not None:
-                console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
-                print_table(console, *reporting.table_of(shown))
-                console.print("\ngeometric means against the best peer of each case", style="bold")
-                console.print("\n".join(reporting.summary(shown)), end="\n\n")
+        for title, shown in report.by_result.items():
+            console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
+            print_table(console, *reporting.table_of(shown))
+            console.print("\ngeometric means against the best peer of each case", style="bold")
+            console.print("\n".join(reporting.summary(shown)), end="\n\n")
         console.print(reporting.conditions(report), style="dim", soft_wrap=False)
     say("wrong", *report.wrong)
     return FAILED if report.wrong else DONE

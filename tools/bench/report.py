@@ -15,7 +15,7 @@ from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, pack
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
 from ..console.terminal import UsageError, markdown_table, time_text
-from .cases import APART, describe, larger_than
+from .cases import APART, larger_than
 from .measure import OURS, Measured, geometric_mean
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
@@ -68,6 +68,12 @@ class Report:
         if not any(one.new is not None for one in self.measured):
             return None
         return replace(self, measured=[one.of_new_results for one in self.measured if one.of_new_results is not None])
+
+    @property
+    def by_result(self) -> "dict[str, Report]":
+        """The measurements of calls into a given result, and into a new one where there are any."""
+        new = self.of_new_results
+        return {"into a given result": self} | ({} if new is None else {"into a new result": new})
 
     def families(self) -> dict[str, Mean]:
         """Return a mean for every family that has a case with a peer."""
@@ -210,8 +216,6 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 HEADINGS = {OURS: "time", "onnxruntime": "ORT", "openvino": "OV", "tensorflow": "TF"}
 ALL = "all gathers"
-# The column of calls that make their result.
-NEW = "new result"
 
 
 def table_of(report: Report) -> tuple[list[str], list[list[Any]]]:
@@ -253,43 +257,14 @@ def _mean_text(mean: Mean) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Return the README's table, with the means, the machine and the versions below it."""
-    new = report.of_new_results
-    rows: list[tuple[str, ...]] = []
-    for one in report.measured:
-        best, into_new = one.best_peer, one.of_new_results
-        told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
-        row = (one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, marked_ratio(one.ratio))
-        figures = None if into_new is None else (into_new.median_us.get(OURS), into_new.ratio, into_new.best_peer)
-        rows.append((*row, new_result_text(*figures) if figures else ""))
-    of_new = {} if new is None else _means(new)
-    means = [
-        (
-            *(name, str(one.cases), ratio_text(one.geometric_mean)),
-            f"{ratio_text(one.worst_ratio)}, {one.worst_case}",
-            ratio_text(of_new[name].geometric_mean) if name in of_new else "",
-        )
-        for name, one in _means(report).items()
-    ]
-    cases = ("case", "shapes", ">time", "best peer", ">ratio", f">{NEW}")
-    families = ("family", ">cases", ">geometric mean", "worst case", f">{NEW}")
-    tables = [
-        markdown_table(*((columns, body) if new else (columns[:-1], [row[:-1] for row in body])))
-        for columns, body in ((cases, rows), (families, means))
-    ]
-    return "\n\n".join([*tables, f"{conditions(report)}.\n"])
-
-
-def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:
-    """Return a cell such as "3.10 ms, 2.57× jax"; without a peer the time alone."""
-    time_ = time_text(microseconds)
-    return time_ if peer is None else f"{time_}, {marked_ratio(ratio)} {peer}"
-
-
-def marked_ratio(ratio: float | None) -> str:
-    """Return a ratio for Markdown, bold where a peer wins."""
-    shown = ratio_text(ratio)
-    return f"**{shown}**" if ratio is not None and ratio < 1 else shown
+    """Return the tables in Markdown, each with the means below it, then machine and versions."""
+    parts: list[str] = []
+    for title, shown in report.by_result.items():
+        columns, rows = table_of(shown)
+        cells = ([str(cell) for cell in row] + [""] * (len(columns) - len(row)) for row in rows)
+        table = markdown_table([f"case, {title}", *columns[1:]], cells)
+        parts += [table, "\n".join(f"* {' '.join(line.split())}" for line in summary(shown))]
+    return "\n\n".join([*parts, f"{conditions(report)}.\n"])
 
 
 def _means(report: Report) -> dict[str, Mean]:

@@ -29,7 +29,7 @@ def test_table_has_the_cases_that_were_asked_for_beside_files(gathernest, monkey
         *("rows-8B", "call-function", "call-kernel", "geometric")
     ]
     assert "geometric means" in ended.out
-    assert "no dimension above 512" in ended.out
+    assert "no dimension above 512" in " ".join(ended.out.split())
 
 
 def test_json_on_standard_output_is_all_there_is(gathernest):
@@ -45,8 +45,8 @@ def test_json_on_standard_output_is_all_there_is(gathernest):
 @pytest.mark.thorough
 def test_markdown_is_a_table_of_markdown(gathernest):
     ended = gathernest(*BESIDE_NUMPY, "--case", "nd-pairs-rows", "--markdown")
-    assert ended.out.startswith("| case | shapes | time | best peer | ratio | new result |\n")
-    assert "| nd-pairs-rows | 512x512x16xf32 by 512x2xi64 |" in ended.out
+    assert ended.out.startswith("| case, into a given result | time | numpy |")
+    assert ended.out.count("| nd-pairs-rows | ") == 2
 
 
 @pytest.mark.thorough
