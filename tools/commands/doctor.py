@@ -88,16 +88,20 @@ def run(options: argparse.Namespace) -> int:
 def gather_facts(findings: Findings) -> Facts:
     """Return the facts by section, and add to the findings."""
     findings.problems += [problem for name in LEAST_VERSIONS if (problem := problem_with(name)) is not None]
-    can_compile = not findings.problems
     settings = _settings(findings)
+    looks = {
+        "machine_model": _machine_model,
+        "threads": _thread_facts,
+        "cache": _cache_facts,
+        "check": _check,
+        "compilation": _compilation,
+    }
+    can_compile = not any(problem_with(name) for name in LEAST_VERSIONS)
+    found = {name: look(findings) if can_compile else {} for name, look in looks.items()}
     return {
         "versions": _versions(),
         "machine": _machine_facts(),
-        "machine_model": _machine_model(findings) if can_compile else {},
-        "threads": _thread_facts(findings) if can_compile else {},
-        "cache": _cache_facts(findings) if can_compile else {},
-        "check": _check(findings) if can_compile else {},
-        "compilation": _compilation(findings) if can_compile else {},
+        **found,
         "programs": _programs(),
         "settings": settings,
     }
@@ -352,7 +356,8 @@ def _forget(as_json: bool) -> int:
 
 def _print_calibration(found: "Calibration", kept: Path | None) -> None:
     console = make_console()
-    print_table(console, ("", ""), _beside_built_in(found.fields, found.fields).items())
+    rows = _beside_built_in(found.fields, found.fields).items()
+    print_table(console, ("", ""), [(f"{name:<20}", text) for name, text in rows])
     for note in _unmeasured(found):
         console.print(f"note: {note}", style="yellow")
     if kept is None:

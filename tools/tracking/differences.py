@@ -166,7 +166,7 @@ def explained(
         yield f"{cause}: {', '.join(names[:MOST_NAMED])}{more}"
     for alike in causes.values():
         both = [change for change in alike if change.before and change.after]
-        for change in both if in_full else sorted(both, key=_length)[:MOST_KERNELS]:
+        for change in both if in_full else both[:MOST_KERNELS]:
             yield ""
             yield from _kernel(change, in_full=in_full)
 
@@ -186,14 +186,6 @@ def _cause_text(change: Change) -> str:
         assert change.before is not None and change.after is not None
         return "another schedule is chosen" if change.before.schedule != change.after.schedule else "another pipeline"
     return _CAUSES[change.kind]
-
-
-def _length(change: Change) -> tuple[int, int]:
-    """Order kernels of one cause by how simply they show it: the same loops on both sides, few lines."""
-    unpaired = sum(
-        loop.before is None or loop.after is None or loop.before.is_hot != loop.after.is_hot for loop in change.loops
-    )
-    return unpaired, sum(len(loop.diff()) for loop in change.loops) or 10**6
 
 
 def _kernel(change: Change, *, in_full: bool) -> Iterator[str]:
