@@ -40,13 +40,11 @@ class Candidate:
         schedule: its text; empty for the nest as it stands.
         measured_us: the median time of a call; None where it is not legal or gives other bytes.
         predicted_us: what the cost model says.
-        rejected: why it was not timed.
     """
 
     schedule: str
     measured_us: float | None
     predicted_us: float
-    rejected: str = ""
 
     @property
     def error(self) -> float | None:
@@ -146,10 +144,9 @@ def _regretted(case: Case, rounds: int, threads: int, most: int) -> Regretted:
         ratio = 1 / timed([Gathernest(), WithSchedule(again)]).ratios[best]
         best_us = found.median_us[OURS] / ratio
         measured_us = {name: max(us, best_us) for name, us in measured_us.items()} | {best: best_us}
-    rejected = found.rejected | found.wrong
     named = tuple(
-        Candidate(text, measured_us.get(text), model.predict(schedule).time_us, rejected.get(text, ""))
-        for text, schedule in ((str(schedule), schedule) for schedule in (first, *others))
+        Candidate(str(schedule), measured_us.get(str(schedule)), model.predict(schedule).time_us)
+        for schedule in (first, *others)
     )
     wrong = (f"{case.name}: {name}: {why}" for name, why in found.wrong.items())
     return Regretted(case, named, best, ratio, tuple(wrong))
