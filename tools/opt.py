@@ -3,6 +3,7 @@
 import argparse
 import re
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -380,7 +381,8 @@ def _print_passes() -> None:
     print("\nPipelines, which -p takes as passes:")
     for name, text in PIPELINES.items():
         print(f"  {name:<22} {text.replace(',', ', ')}")
-    print(f"\nPasses of xDSL:\n  {', '.join(name for name in own_passes() if name not in PASSES)}")
+    others = ", ".join(name for name in own_passes() if name not in PASSES)
+    print("\nPasses of xDSL:", textwrap.indent(textwrap.fill(others, 94, break_on_hyphens=False), "  "), sep="\n")
     for plugin in plugins():
         print(f"\nPasses of {plugin}:")
         for name in plugin.passes:

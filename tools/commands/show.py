@@ -350,12 +350,13 @@ def _print_list(stages: "Stages", kernel: Kernel) -> None:
         if stage.text == before:
             said = f"(changed nothing) {said}"
         style = "dim" if stage.text == before else ""
-        console.print(f"{name:<22}{stage.op_count:>4} ops  {said}", style=style)
+        console.print(f"{name:<22}{stage.op_count:>4} ops  {said}", style=style, soft_wrap=not console.is_terminal)
         before = stage.text
     is_given = kernel.plan.given is not None
     for name, said in CODE_STAGES.items():
         if name == "pipeline" or not kernel.plan.missing_pass:  # the others are made of loops
-            console.print(f"{name:<32}{said[:1].upper() + said[1:]}.")
+            line = f"{name:<32}{said[:1].upper() + said[1:]}."
+            console.print(line, soft_wrap=not console.is_terminal)
     text = kernel.pipeline.replace(",", ",\n") if is_given else str(kernel.schedule).replace("},", "},\n")
     console.print("\nThe pipeline (--passes)" if is_given else "\nThe schedule (--schedule)", style="bold")
     console.print(text or ("no passes" if is_given else "none: one thread runs the nest as it stands"))
