@@ -1,4 +1,4 @@
-/* Gathers written by hand in C, which `gathernest bench --by-hand` compares the kernels with.
+/* Gathers written by hand in C, which `gathernest bench --peers 'c*'` compares the kernels with.
  *
  * A job is out[b, o, i, :] = data[b, o, indices[b, i], :] on contiguous arrays, where a row `:` has `row` bytes, or with
  * `columns` out[b, i, j] = data[b, indices[b, i, j], j]. Each kernel has variants: how elements are read and rows are

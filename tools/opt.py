@@ -35,7 +35,7 @@ from ..lowering.stage_files import edited_stages, write_stages
 from ..lowering.upstream.machine_code import strict_module
 from .console.completion import add_completion
 from .console.stages import SEPARATOR, join_stages
-from .console.terminal import DONE, FAILED, Parser, UsageError, check_file, check_folder, run_tool, wrapped
+from .console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_file, check_folder, run_tool, wrapped
 
 PROGRAM = "gathernest-opt"
 EXAMPLES = """examples:
@@ -58,11 +58,21 @@ their text is compared.
 With --reproducer FILE, a pass that fails leaves a file whose first line is the command that repeats it."""
 
 
-FILES = (
-    ("--reproducer", "FILE", "write the module and the rest of the passes there when a pass fails"),
-    ("--dump-dir", "DIR", "write every stage to a file there, such as 01-normalize-gather.mlir"),
-    ("--override-dir", "DIR", "replace stages by those files of a dump there that were edited"),
-)
+OPTIONS = {
+    "--list-passes": "list the passes and the named pipelines",
+    "--traceback": "show the traceback of every error",
+    "--prove": "prove each pass for all sizes; needs the extra prove",
+    "--print-ir-before PASS,..": "print the module before these passes, to stderr",
+    "--print-ir-before-all": "print the module before every pass",
+    "--print-ir-after PASS,..": "print the module after these passes, to stderr",
+    "--print-ir-after-all": "print the module after every pass",
+    "--print-ir-after-change": "print it after each pass, or those named, that changed it",
+    "--print-ir-after-failure": "print it after a pass that fails",
+    "--timing": "print how long each pass took, to standard error",
+    "--reproducer FILE": "write the module and the rest of the passes there when a pass fails",
+    "--dump-dir DIR": "write every stage to a file there, such as 01-normalize-gather.mlir",
+    "--override-dir DIR": "replace stages by those files of a dump there that were edited",
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class OptMain(xDSLOptMain):
     version_format = f"{PROGRAM} {__version__}, xDSL {{xdsl_version}}"
 
     def __init__(self, words: Sequence[str]):
-        self.words, self.status = _with_all(words), DONE
+        self.words, self.status = words, DONE
         super().__init__("Run passes over MLIR text.", self.words)
         self.args.timing = self.args.timing or self.args.time_passes
         _watched_passes(self.args, self.pipeline.passes)
@@ -123,26 +133,11 @@ class OptMain(xDSLOptMain):
         arg_parser.formatter_class, arg_parser.allow_abbrev = argparse.RawDescriptionHelpFormatter, False
         listing = next(action for action in arg_parser._actions if action.dest == "passes")
         listing.help = "passes and named pipelines; see --list-passes"
-        arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
-        arg_parser.add_argument("--list-passes", action="store_true", help="list the passes and the named pipelines")
-        arg_parser.add_argument("--traceback", action="store_true", help="show the traceback of every error")
-        arg_parser.add_argument(
-            "--prove", action="store_true", help="prove each pass for all sizes; needs the extra prove"
-        )
         next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
-        for when in ("before", "after"):
-            where = f"print the module {when}"
-            arg_parser.add_argument(f"--print-ir-{when}", metavar="PASS,..", help=f"{where} these passes, to stderr")
-            arg_parser.add_argument(f"--print-ir-{when}-all", action="store_true", help=f"{where} every pass")
-        for flag, said in (
-            ("--print-ir-after-change", "print it after each pass, or those named, that changed it"),
-            ("--print-ir-after-failure", "print it after a pass that fails"),
-            ("--timing", "print how long each pass took, to standard error"),
-        ):
-            arg_parser.add_argument(flag, action="store_true", help=said)
+        arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
+        for usage, text in OPTIONS.items():
+            add_option(arg_parser, usage, text)
         add_completion(arg_parser)
-        for name, metavar, said in FILES:
-            arg_parser.add_argument(name, metavar=metavar, help=said)
         assert isinstance(arg_parser, Parser)
         arg_parser.check_options(self.words)
 
@@ -298,15 +293,6 @@ class OptMain(xDSLOptMain):
         )
 
 
-def _with_all(words: Sequence[str]) -> list[str]:
-    """Return command line words with `--print-ir-after` as `--print-ir-after-all`, where no names of passes follow."""
-    following = [re.fullmatch(r"([a-z][a-z0-9,-]*)?", word) for word in words[1:]]  # `_watched_passes` rejects ""
-    return [
-        f"{word}-all" if word in ("--print-ir-before", "--print-ir-after") and names is None else word
-        for word, names in zip(words, [*following, None], strict=False)
-    ]
-
-
 def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> tuple[list[str], list[str]]:
     """Return the passes before and after which to print the module; raises UsageError for one that does not run."""
     names = list(dict.fromkeys(step.name for step in passes))
@@ -394,16 +380,15 @@ def _print_passes() -> None:
         print(f"  {name:<22} {summary(name)}")
     print("\nPipelines, which -p takes as passes:")
     for name, text in PIPELINES.items():
-        print(textwrap.fill(text.replace(",", ", "), 96, initial_indent=f"  {name:<22} ", subsequent_indent=" " * 25))
-    print("\nPasses of xDSL:")
-    others = [name for name in own_passes() if name not in PASSES]
-    print(textwrap.fill(", ".join(others), 96, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+        print(f"  {name:<22} {text.replace(',', ', ')}")
+    others = ", ".join(name for name in own_passes() if name not in PASSES)
+    print("\nPasses of xDSL:", textwrap.indent(textwrap.fill(others, 94, break_on_hyphens=False), "  "), sep="\n")
     for plugin in plugins():
         print(f"\nPasses of {plugin}:")
         for name in plugin.passes:
             print(f"  {name:<22} {_said_of(name)}")
         if plugin.error is not None:
-            print(textwrap.fill(plugin.failure, 96, initial_indent="  ", subsequent_indent="  "))
+            print(f"  {plugin.failure}")
 
 
 def _said_of(name: str) -> str:

@@ -1,30 +1,25 @@
 """The runs that `gathernest bench --store` wrote, side by side: parts of pages, and plots."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below
+
+from gathernest.ir.errors import GathernestError
+from gathernest.ir.numbers import parse_json
 from gathernest.playground.drawings import drawing, finished, standalone, width_of
 from gathernest.tools.bench.cases import APART, FAMILIES, Case, describe
 from gathernest.tools.bench.measure import OURS, geometric_mean
-from gathernest.tools.bench.plots import FASTER, ROW, SLOWER, SPACE, Column, cases_plot, write, write_below
-from gathernest.tools.bench.report import (
-    ALL,
-    NEW,
-    machine_name,
-    markdown_table,
-    marked_ratio,
-    new_result_text,
-    ratio_text,
-    stored_runs,
-    time_text,
-    together_text,
-)
+from gathernest.tools.bench.report import ALL, FORMAT, machine_name, ratio_text
+from gathernest.tools.console.terminal import markdown_table, time_text
 
+# The column of calls that make their result.
+NEW = "new result"
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "experiments/peers.md", "experiments/threads.md", "../README.md")
 PEER_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
@@ -35,6 +30,25 @@ WIDTH = 136
 # Pixels of the longest bar of the plot of families.
 BAR_WIDTH = 150.0
 Run = dict[str, Any]
+
+
+def stored_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return the stored runs by name; raises GathernestError where a file is none, or of another format."""
+    runs: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            run = {"new": None, **parse_json(path.read_bytes(), allow_nan=True)}
+        except (ValueError, TypeError) as error:
+            raise GathernestError(
+                f"{path} is no stored run ({error}); store one with gathernest bench --store"
+            ) from None
+        if run.get("format") != FORMAT:
+            raise GathernestError(
+                f"{path} is a run of format {run.get('format')}, and format {FORMAT} can be read; store it again with "
+                "gathernest bench --store"
+            )
+        runs.append(run | {"cases": [{"new": None, **case} for case in run["cases"]]})
+    return runs
 
 
 def pages_with_machines() -> dict[str, str]:
@@ -149,11 +163,10 @@ def _cases(runs: list[Run]) -> str:
         for run in runs:
             row += _measured(next((one for one in run["cases"] if one["name"] == name), None), has_new=bool(run["new"]))
         rows.append(row)
-    headings, marks = ["case", "shapes"], ["---", "---"]
+    columns = ["case", "shapes"]
     for run in runs:
-        headings += [_short(run, runs), "best peer", "ratio", *([NEW] if run["new"] else [])]
-        marks += ["--:", "---", "--:", *(["--:"] if run["new"] else [])]
-    return markdown_table(headings, marks, rows)
+        columns += [f">{_short(run, runs)}", "best peer", ">ratio", *([f">{NEW}"] if run["new"] else [])]
+    return markdown_table(columns, rows)
 
 
 def _tuple(value: Any) -> Any:
@@ -188,12 +201,11 @@ def _families(runs: list[Run]) -> str:
             row += ["", "", ""] if mean is None else _mean(mean)
             row += ["" if new is None else ratio_text(new["geometric_mean"])] if run["new"] else []
         rows.append(row)
-    headings, marks = ["family"], ["---"]
+    columns = ["family"]
     for run in runs:
-        headings += ["cases", _short(run, runs) if len(runs) > 1 else "geometric mean", "worst case"]
-        headings += [NEW] if run["new"] else []
-        marks += ["--:", "--:", "---", *(["--:"] if run["new"] else [])]
-    return markdown_table(headings, marks, rows)
+        columns += [">cases", f">{_short(run, runs) if len(runs) > 1 else 'geometric mean'}", "worst case"]
+        columns += [f">{NEW}"] if run["new"] else []
+    return markdown_table(columns, rows)
 
 
 def _mean_of(means: dict[str, Any] | None, family: str) -> dict[str, Any] | None:
@@ -219,8 +231,7 @@ def _summary(runs: list[Run]) -> str:
         new = _lost((_of_new_results(case), case["name"]) for case in run["cases"]) if run["new"] else ""
         told = "; ".join([*([lost] if lost else []), *([f"new results: {new}"] if new else [])])
         rows.append([_short(run, runs) if len(runs) > 1 else _name(run), *means, told or "nowhere"])
-    headings = ["", "gathers", "gradients", "bags", "a peer wins"]
-    return markdown_table(headings, ["---", "--:", "--:", "--:", "---"], rows)
+    return markdown_table(["", ">gathers", ">gradients", ">bags", "a peer wins"], rows)
 
 
 def _both(run: Run, family: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -233,17 +244,33 @@ def _conditions(runs: list[Run]) -> str:
     return "\n".join(wrap(f"* {_condition(run, runs)}") for run in runs)
 
 
+def _together(found: Sequence[Mapping[str, float] | None]) -> str:
+    """Return how many times as fast as one thread all were around a run; nothing where it was not measured."""
+    times = [f"{each['computing']:.1f} and {each['copying']:.1f}" for each in found if each is not None]
+    if len(times) < 2:
+        return ""
+    return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
+
+
+def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:
+    """Return a cell such as "3.10 ms, 2.57× jax"; without a peer the time alone."""
+    time_ = time_text(microseconds)
+    return time_ if peer is None else f"{time_}, {marked_ratio(ratio)} {peer}"
+
+
+def marked_ratio(ratio: float | None) -> str:
+    """Return a ratio for Markdown, bold where a peer wins."""
+    shown = ratio_text(ratio)
+    return f"**{shown}**" if ratio is not None and ratio < 1 else shown
+
+
 def _condition(run: Run, runs: list[Run]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     threads = f"{run['threads']} thread{'s' if run['threads'] > 1 else ''} for everyone but numpy, which has one"
     name = f"{_short(run, runs)}: " if len(runs) > 1 else ""
-    threads += together_text(run.get("together", ()))
+    threads += _together(run.get("together", ()))
     lines = [f"{name}{_machine(run)}; {threads}; medians of {run['rounds']} interleaved rounds in one process, bytes"]
     lines[0] += f" compared first; {run['time'][:10]}; {versions}."
-    for family, when in run.get("later", {}).items():
-        lines.append(
-            f"`{family}` was measured on {when['time'][:10]}, {when['rounds']} rounds, load {when['load']:.1f}."
-        )
     if run["load"] is not None and run["load"] > run["machine"]["usable_cores"]:
         lines.append(f"**The machine was busy (load {run['load']:.1f}), so these figures say little.**")
     lines += [f"A peer wins {lost}."] if (lost := _lost((case, case["name"]) for case in run["cases"])) else []

@@ -19,8 +19,20 @@ from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.predict import Terms
 from gathernest.lowering.schedule.predict import predict as predict_terms
 from gathernest.tools.bench.cases import Case, describe, problem_of_case
-from gathernest.tools.bench.report import markdown_table, ratio_text, time_text
-from gathernest.tools.bench.scaling import CASES
+from gathernest.tools.bench.report import ratio_text
+from gathernest.tools.console.terminal import markdown_table, time_text
+
+# What bounds a gather stands for its family.
+CASES = (
+    Case("scalars from a line", "instructions", (16,), (200_000,)),
+    Case("scalars from the first cache", "instructions", (4096,), (400_000,)),
+    Case("last axis in the caches", "instructions", (512, 1024), (512,), axis=1),
+    Case("scalars", "latency", (64_000_000,), (400_000,)),
+    Case("rows of 64 B", "latency", (4_000_000, 16), (100_000,)),
+    Case("rows of 256 B", "latency", (1_000_000, 64), (100_000,)),
+    Case("rows of 64 KB", "bandwidth", (2000, 16384), (150,)),
+    Case("last axis", "bandwidth", (8192, 1024), (512,), axis=1),
+)
 
 # The largest number of a machine's file: sockets, cores, nanoseconds and ratios.
 _MAX_NUMBER = 1e6
@@ -116,8 +128,8 @@ def predictions_as_markdown(predicted: Sequence[Predicted]) -> str:
         name = f"{one.case.name}: {describe(one.case)}"
         rows.append((one.case.family, name, time_text(alone.time_us), *gains, max(terms, key=lambda term: terms[term])))
     counts = list(predicted[0].by_threads)
-    headings = ("bound by", "what", "1 thread", *(f"{count}" for count in counts[1:]), f"largest term on {counts[-1]}")
-    return markdown_table(headings, ["---", "---", *["--:"] * len(counts), "---"], rows)
+    numbers = (f">{count}" for count in counts[1:])
+    return markdown_table(("bound by", "what", ">1 thread", *numbers, f"largest term on {counts[-1]}"), rows)
 
 
 if __name__ == "__main__":

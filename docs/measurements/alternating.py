@@ -22,9 +22,11 @@ from gathernest.kernels.host.cpu import cpu_model, usable_cores
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.launch import available_threads
 from gathernest.tools.bench.cases import Case, chosen, describe
+from gathernest.tools.bench.entrants import enter
 from gathernest.tools.bench.measure import OURS, SETTLE_S, Measured, fastest_way, geometric_mean, in_turn, prepared
-from gathernest.tools.bench.peers import Call, Gathernest, Peer, enter
-from gathernest.tools.bench.report import markdown_table, ratio_text, time_text
+from gathernest.tools.bench.peers import Call, Gathernest, Peer
+from gathernest.tools.bench.report import ratio_text
+from gathernest.tools.console.terminal import markdown_table, time_text
 
 NAMES = (
     "rows-256B-small-table",
@@ -149,7 +151,7 @@ def as_markdown(found: Sequence[Alternated], threads: int, rounds: int) -> str:
         of_peer = [one.ratios for one in found if one.behind == behind]
         means = [geometric_mean([ratios[name] for ratios in of_peer]) for name in (*TIMED[1:], WAITED)]
         rows.append(["geometric mean", "", behind, "", *map(ratio_text, means)])
-    table = markdown_table(("case", "shapes", "behind", *TIMED, WAITED), ["---", "---", "---", *["--:"] * 6], rows)
+    table = markdown_table(("case", "shapes", "behind", *(f">{name}" for name in (*TIMED, WAITED))), rows)
     machine = f"{cpu_model()}, {usable_cores()} cores; {threads} threads for everyone"
     return f"{table}\n\nTimes as long as a quiet call; {machine}; medians of {rounds} rounds. {POSSIBLE}"
 

@@ -16,7 +16,6 @@ from gathernest.lowering.upstream.machine_code import find_tools, strict_module
 from gathernest.playground import beside_upstream as beside
 from gathernest.tools import cli
 from gathernest.tools.commands import show
-from gathernest.tools.commands.show import columns
 from gathernest.tools.console.terminal import Parser
 
 pytestmark = pytest.mark.thorough
@@ -96,10 +95,6 @@ def test_missing_tools_are_one_message(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main([*ROWS, "--upstream"]) == 1
     assert capsys.readouterr().err.startswith("gathernest: error: mlir-opt and mlir-translate of LLVM ")
-
-
-def test_columns_crop_what_is_too_long():
-    assert columns(["abcdefgh", "b"], ["c"], 6) == ["abc... | c", "b      |"]
 
 
 def gathers_shown() -> list[str]:

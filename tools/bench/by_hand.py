@@ -1,10 +1,10 @@
-"""`gathernest bench --by-hand`: each case timed in turn with the fastest variant of C by hand, as Markdown.
+"""The peers `c`, `c-fused` and `c-unchecked`: gathers written by hand in C, of which the fastest variant is timed.
 
 `asv_bench/by_hand.c` is compiled for this CPU, kept in the cache folder under a digest of its source, the compiler and
-its options, and called by ctypes. Each case has three pairs: checked indices into a given result, checked indices into
-a new one, and unchecked indices into a given one. C allocates with `aligned_alloc`, and asks for huge pages as NumPy
-does. An index out of range leaves a given result untouched, so C checks all indices before it writes there. A variant
-that checks each index as it uses it breaks that promise, so a column of its own compares ours with it.
+its options, and called by ctypes. C allocates new results with `aligned_alloc`, and asks for huge pages as NumPy does.
+The peers differ in when C checks the indices. `c` keeps the promise of gathernest that an index out of range leaves a
+given result untouched, so it checks all indices before it writes there. `c-fused` checks each index as it uses it, and
+`c-unchecked` checks none.
 """
 
 import ctypes
@@ -13,27 +13,20 @@ import itertools
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...ir.array_spec import ArraySpec
-from ...ir.element_types import first_difference
 from ...ir.errors import GathernestError
-from ...kernels.gather import gather, gather_elements
 from ...kernels.host.c_compiler import c_compiler, run_c_compiler
 from ...kernels.host.cache_folder import cache_folder
-from ...kernels.host.cpu import PACKAGE, cpu_model, usable_cores
-from ...kernels.host.knobs import knobs
-from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.kernel import compile as compile_gather
+from ...kernels.host.cpu import PACKAGE, cpu_model
 from ...lowering.schedule.machine_model import LINE_BYTES
-from .cases import SUITE, Case, Inputs, describe, expected
-from .measure import geometric_mean, in_turn
-from .report import markdown_table, ratio_text, time_text
+from .cases import Case, Inputs
+from .peers import Call, Peer, Variants
 
 SOURCE = PACKAGE / "asv_bench" / "by_hand.c"
 OPTIONS = ("-O3", "-march=native", "-pthread", "-shared", "-fPIC")
@@ -105,34 +98,10 @@ class Variant:
         return ", ".join([*filter(None, parts), f"{self.threads} thread{'s' if self.threads > 1 else ''}"])
 
 
-class Library:
-    """The compiled file."""
-
-    def __init__(self, path: Path):
-        loaded = ctypes.CDLL(str(path))
-        self._gather = loaded.gather
-        self._gather.restype, self._gather.argtypes = ctypes.c_int64, [ctypes.POINTER(Job)]
-        self._has_kernel = loaded.has_kernel
-        self._has_kernel.argtypes = [ctypes.c_int64] * 3
-
-    def has_kernel(self, kernel: str, sizes: Sizes) -> bool:
-        """Return whether the file, as compiled, has a kernel for such rows."""
-        return bool(self._has_kernel(KERNELS.index(kernel), sizes.row, sizes.columns))
-
-    def job(self, sizes: Sizes, inputs: Inputs, number: int, variant: Variant) -> Job:
-        """Return the job of a case's set of indices of that number; `inputs` must live as long."""
-        arrays = (array.ctypes.data for array in (inputs.data, inputs.indices[number], inputs.out))
-        kernel, staged, near, far, stream, threads, check, fresh = astuple(variant)
-        way = KERNELS.index(kernel), staged, near, far, stream, threads, CHECKS.index(check), fresh
-        return Job(*arrays, *astuple(sizes), *way)
-
-    def call(self, job: Job) -> Callable[[], int]:
-        """Return a call that runs a job, and returns how many indices are out of range."""
-        return partial(self._gather, ctypes.byref(job))
-
-    def result(self, job: Job, like: np.ndarray) -> np.ndarray:
-        """Return the result of a job that was run, as a copy of the shape and dtype of an array."""
-        return np.frombuffer(ctypes.string_at(job.out, like.nbytes), like.dtype).reshape(like.shape)
+def _sizes(case: Case) -> Sizes:
+    sizes = sizes_of(case)
+    assert sizes is not None
+    return sizes
 
 
 def sizes_of(case: Case) -> Sizes | None:
@@ -151,51 +120,11 @@ def sizes_of(case: Case) -> Sizes | None:
     return Sizes(batches, 1, case.indices[axis], case.data[axis], width, columns if columns > 1 else 0)
 
 
-def built(options: tuple[str, ...] = OPTIONS) -> Library:
-    """Compile the file, or find it in the cache folder, and load it.
-
-    Raises:
-        DependencyError: there is no C compiler.
-        GathernestError: the compiler fails; its first line is in the message.
-    """
-    compiler = c_compiler("C by hand")
-    facts = "\n".join([compiler, str(os.stat(compiler).st_mtime_ns), cpu_model(), *options]).encode()
-    folder = cache_folder() / "by_hand"
-    path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + facts).hexdigest()[:16]}.so"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as making:
-            made = Path(making) / path.name
-            run_c_compiler(compiler, [*options, str(SOURCE)], made, f"compile {SOURCE}")
-            try:
-                Library(made)
-            except (OSError, AttributeError) as error:
-                raise GathernestError(f"{compiler} makes a library that cannot be loaded ({error}); set CC") from None
-            made.replace(path)
-    return Library(path)
-
-
 VECTOR_BYTES: dict[str, int] = dict(zip(ROW_KERNELS, (1, 16, 32, 64), strict=True))
 # Distances of prefetches: elements, and for rows the bytes that a distance spans and the most rows.
 ELEMENTS_AHEAD = (0, 64, 256)
 NEAR_BYTES, NEAR_ROWS, FAR_BYTES, FAR_ROWS = 4096, 16, 16_384, 256
 STREAMED_FROM_BYTES = 2**20
-# The search for the fastest variant: the number of rounds, and of variants that are left after them.
-HALVINGS = ((1, 10), (2, 3), (4, 1))
-
-
-def unchecked_variants(
-    library: Library, case: Case, sizes: Sizes, inputs: Inputs, threads: int, *, fresh: bool
-) -> list[Variant]:
-    """Return every unchecked variant that can run a case on `threads` threads, into its result or a fresh one."""
-    alignment = LINE_BYTES if fresh else inputs.out.ctypes.data & -inputs.out.ctypes.data
-    streams = (False, True) if case.gathered_bytes >= STREAMED_FROM_BYTES else (False,)
-    found = _scalar_variants(sizes) if sizes.row in SCALAR_BYTES else _row_variants(sizes)
-    return [
-        replace(variant, stream=stream, threads=threads, fresh=fresh)
-        for variant, stream in itertools.product(found, streams)
-        if library.has_kernel(variant.kernel, sizes) and (not stream or _may_stream(variant, sizes, alignment))
-    ]
 
 
 def _scalar_variants(sizes: Sizes) -> Iterator[Variant]:
@@ -223,169 +152,98 @@ def _may_stream(variant: Variant, sizes: Sizes, alignment: int) -> bool:
     return vector > 1 and sizes.row % vector == 0 and alignment % vector == 0
 
 
-def checked_variants(variant: Variant) -> list[Variant]:
-    """Return an unchecked variant with each way to check."""
-    return [replace(variant, check=check) for check in (SEPARATE, FUSED)]
+class ByHand(Peer):
+    """C by hand with all indices checked before the first is used; a new result may also check each as it is used."""
+
+    name = "c"
+    checks: ClassVar[tuple[str, ...]] = (SEPARATE,)
+    new_checks: ClassVar[tuple[str, ...]] = (SEPARATE, FUSED)
+
+    def __init__(self, options: tuple[str, ...] = OPTIONS) -> None:
+        self.library = load_library(options)
+        self.version = c_compiler("C by hand")
+
+    def rejection(self, case: Case) -> str | None:
+        return f"{SOURCE.name} has no loop for it" if sizes_of(case) is None else None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        checks = self.new_checks if case.into == "new" else self.checks
+        sets = range(len(inputs.indices))
+        return {
+            str(variant): [self.call(case, inputs, number, variant) for number in sets]
+            for check in checks
+            for variant in self.all_variants(case, inputs, check)
+        }
+
+    def call(self, case: Case, inputs: Inputs, number: int, variant: Variant) -> Call:
+        """Return the call of a variant with one set of indices, which returns its job and the indices out of range."""
+        arrays = (array.ctypes.data for array in (inputs.data, inputs.indices[number], inputs.out))
+        kernel, *how, check, fresh = astuple(variant)
+        job = Job(*arrays, *astuple(_sizes(case)), KERNELS.index(kernel), *how, CHECKS.index(check), fresh)
+        gather, place = self.library.gather, ctypes.byref(job)
+        return lambda: (job, gather(place), inputs)
+
+    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
+        job, outside, _ = returned
+        if outside:
+            raise GathernestError(f"C by hand finds {outside} indices out of range; mend asv_bench/by_hand.c")
+        return np.frombuffer(ctypes.string_at(job.out, out.nbytes), out.dtype).reshape(out.shape)
+
+    def all_variants(self, case: Case, inputs: Inputs, check: str) -> list[Variant]:
+        """Return every variant that can run a case with one way to check, on one thread and on all."""
+        sizes, fresh = _sizes(case), case.into == "new"
+        alignment = LINE_BYTES if fresh else inputs.out.ctypes.data & -inputs.out.ctypes.data
+        streams = (False, True) if case.gathered_bytes >= STREAMED_FROM_BYTES else (False,)
+        found = _scalar_variants(sizes) if sizes.row in SCALAR_BYTES else _row_variants(sizes)
+        return [
+            replace(variant, stream=stream, threads=threads, check=check, fresh=fresh)
+            for variant, stream, threads in itertools.product(found, streams, sorted({1, self.threads}))
+            if self.library.has_kernel(KERNELS.index(variant.kernel), sizes.row, sizes.columns)
+            and (not stream or _may_stream(variant, sizes, alignment))
+        ]
 
 
-def calls_of(library: Library, sizes: Sizes, inputs: Inputs, variant: Variant) -> list[Callable[[], int]]:
-    """Return the calls of a variant, one for each set of indices."""
-    sets = range(len(inputs.indices))
-    return [library.call(library.job(sizes, inputs, number, variant)) for number in sets]
+class FusedByHand(ByHand):
+    """C by hand that checks each index as it uses it, and has written to a given result by then."""
+
+    name = "c-fused"
+    checks = new_checks = (FUSED,)
 
 
-def check_bytes(library: Library, case: Case, sizes: Sizes, inputs: Inputs, variants: Sequence[Variant]) -> None:
-    """Compare the result of every variant with the plain one; raises GathernestError where one differs."""
-    for number in range(len(inputs.indices)):
-        wanted = expected(case, inputs, number)
-        for variant in variants:
-            job = library.job(sizes, inputs, number, variant)
-            inputs.out.fill(1)
-            missed = library.call(job)()
-            got = library.result(job, wanted)
-            if missed or first_difference(got, wanted) is not None:
-                raise GathernestError(f"C by hand gives other bytes: {case.name}, {variant}; mend asv_bench/by_hand.c")
+class UncheckedByHand(ByHand):
+    """C by hand that checks no index."""
+
+    name = "c-unchecked"
+    checks = new_checks = (UNCHECKED,)
 
 
-def fastest(
-    library: Library, sizes: Sizes, inputs: Inputs, variants: Sequence[Variant], most: int = 1
-) -> list[Variant]:
-    """Return the fastest variants, at most so many, the fastest first: the slower ones are left out round by round."""
-    left = list(variants)
-    for rounds, stay in HALVINGS:
-        if len(left) <= stay or len(left) <= most:
-            continue
-        calls = {str(variant): in_turn(calls_of(library, sizes, inputs, variant)) for variant in left}
-        timings = time_interleaved(calls, rounds=rounds)
-        left.sort(key=lambda variant: min(timings.rounds_s[str(variant)]))
-        left = left[: max(stay, most)]
-    return left
-
-
-def best_variants(
-    library: Library, case: Case, sizes: Sizes, inputs: Inputs, threads: int, *, fresh: bool
-) -> dict[str, Variant]:
-    """Return the fastest variant of each of `CHECKS`, after comparing the bytes of all that are tried."""
-    candidates = unchecked_variants(library, case, sizes, inputs, threads, fresh=fresh)
-    check_bytes(library, case, sizes, inputs, candidates)
-    best = fastest(library, sizes, inputs, candidates, most=3)
-    if threads > 1:
-        best = fastest(library, sizes, inputs, [replace(one, threads=n) for one in best for n in (1, threads)], most=3)
-    checked = [variant for one in best for variant in checked_variants(one)]
-    check_bytes(library, case, sizes, inputs, checked)
-    by_check = {check: [one for one in (*best, *checked) if one.check == check] for check in CHECKS}
-    return {check: fastest(library, sizes, inputs, variants)[0] for check, variants in by_check.items()}
-
-
-M = 1_000_000
-NAMES = (
-    *("scalars-256MB-table", "scalars-256KB-table", "scalars-16KB-table", "float64-scalars", "int8-scalars"),
-    *("tiny-batches-scalars", "rows-64B", "rows-256B", "rows-4KB", "rows-256B-small-table", "tiny-batches-rows"),
-    *("last-axis", "last-axis-in-cache", "int16-last-axis", "middle-axis"),
-    *("elements-first-axis", "elements-last-axis"),
-)
-MORE = (
-    Case("scalars-160KB-table", "scalars", (40_000,), (3 * M,)),
-    Case("batches-of-scalars", "batches", (512, 4096), (512, 900), axis=1, batch_dims=1),
-    Case("rows-64B-in-cache", "rows", (4096, 16), (100_000,)),
-)
-CASES = (*MORE, *(next(case for case in SUITE if case.name == name) for name in NAMES))
-MODES = OUT, NEW, PROMISED = "out=", "new", "unchecked"
-EARLY = "out=, written before all is checked"
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A case beside C by hand.
-
-    Attributes:
-        fastest: C's fastest variant, by mode.
-        ours_us, by_hand_us: medians of the rounds, microseconds a call, by mode.
-        ratios: how many times as fast as C's gathernest is, by mode; the median over the rounds.
-        of_early: the same for checked indices of ours into a given result beside C that writes before it has checked.
-        of_unchecked: the same beside unchecked indices of C's.
-    """
-
-    case: Case
-    fastest: dict[str, Variant]
-    ours_us: dict[str, float]
-    by_hand_us: dict[str, float]
-    ratios: dict[str, float]
-    of_early: float
-    of_unchecked: float
-
-
-def compare(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Beside]:
-    """Time cases beside C by hand; those that the C file has no loop for are left out.
+def load_library(options: tuple[str, ...] = OPTIONS) -> Any:
+    """Compile the file, or find it in the cache folder, and load it.
 
     Raises:
         DependencyError: there is no C compiler.
-        GathernestError: the compiler fails, or C gives other bytes.
+        GathernestError: the compiler fails; its first line is in the message.
     """
-    library = built()
-    found: list[Beside] = []
-    for case in cases:
-        sizes = sizes_of(case)
-        if sizes is not None:
-            found.append(_beside(library, case, sizes, rounds, threads))
-        advance(1)
-    return found
+    compiler = c_compiler("C by hand")
+    facts = "\n".join([compiler, str(os.stat(compiler).st_mtime_ns), cpu_model(), *options]).encode()
+    folder = cache_folder() / "by_hand"
+    path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + facts).hexdigest()[:16]}.so"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as making:
+            made = Path(making) / path.name
+            run_c_compiler(compiler, [*options, str(SOURCE)], made, f"compile {SOURCE}")
+            try:
+                _loaded(made)
+            except (OSError, AttributeError) as error:
+                raise GathernestError(f"{compiler} makes a library that cannot be loaded ({error}); set CC") from None
+            made.replace(path)
+    return _loaded(path)
 
 
-def _beside(library: Library, case: Case, sizes: Sizes, rounds: int, threads: int) -> Beside:
-    inputs = case.make()
-    given = best_variants(library, case, sizes, inputs, threads, fresh=False)
-    fresh = best_variants(library, case, sizes, inputs, threads, fresh=True)
-    (new,) = fastest(library, sizes, inputs, [fresh[SEPARATE], fresh[FUSED]])
-    chosen = {OUT: given[SEPARATE], NEW: new, PROMISED: given[UNCHECKED], EARLY: given[FUSED]}
-    with knobs.scope(num_threads=threads):
-        ours = {f"ours {mode}": in_turn(calls) for mode, calls in _ours(case, inputs).items()}
-        c = {f"c {mode}": in_turn(calls_of(library, sizes, inputs, variant)) for mode, variant in chosen.items()}
-        timings = time_interleaved(ours | c, rounds=rounds, settle_s=0.0)
-    return _result(case, chosen, timings)
-
-
-def _result(case: Case, chosen: dict[str, Variant], timings: Timings) -> Beside:
-    ours, c = ({mode: 1e6 * timings.median_s(f"{who} {mode}") for mode in MODES} for who in ("ours", "c"))
-    ratios = {mode: timings.ratio(f"ours {mode}", f"c {mode}") for mode in MODES}
-    others = (timings.ratio(f"ours {OUT}", f"c {mode}") for mode in (EARLY, PROMISED))
-    return Beside(case, chosen, ours, c, ratios, *others)
-
-
-def _ours(case: Case, inputs: Inputs) -> dict[str, list[Callable[[], object]]]:
-    """Return calls of the kernels and functions that a user calls, by mode: one for each set of indices."""
-    data, first = inputs.data, inputs.indices[0]
-    axis, batch_dims = case.axis, case.batch_dims
-    compiled = partial(compile_gather, case.operator, ArraySpec.of(data), first, axis=axis, batch_dims=batch_dims)
-    kernel, promised = compiled(), compiled(bounds="unchecked")
-    is_gather = case.operator == "gather"
-    new = partial(gather, axis=axis, batch_dims=batch_dims) if is_gather else partial(gather_elements, axis=axis)
-    return {
-        OUT: [partial(kernel, data, picks, inputs.out) for picks in inputs.indices],
-        NEW: [partial(new, data, picks) for picks in inputs.indices],
-        PROMISED: [partial(promised, data, picks, inputs.out) for picks in inputs.indices],
-    }
-
-
-def as_markdown(compared: Sequence[Beside], threads: int, rounds: int) -> str:
-    """Return the table, with the means and the worst case of each mode, and the machine."""
-    rows = [_row(one) for one in compared]
-    columns = list(zip(*map(_ratios, compared), strict=True))
-    if compared:
-        for name, reduced in (("geometric mean", geometric_mean), ("worst", min)):
-            rows.append([name, "", "", "", "", *(ratio_text(reduced(column)) for column in columns)])
-    headings = ("case", "shapes", "ours", "C", "fastest variant of C", "checked, out=", "checked, new", "unchecked")
-    headings += ("out=, C writes before it has checked", "out=, C does not check")
-    table = markdown_table(headings, ["---", "---", "--:", "--:", "---", *["--:"] * 5], rows)
-    conditions = f"{cpu_model()}, {usable_cores()} cores; at most {threads} threads; medians of {rounds} interleaved"
-    return f"{table}\n\n{conditions} rounds in one process, the bytes of every variant compared first."
-
-
-def _ratios(one: Beside) -> list[float]:
-    return [*(one.ratios[mode] for mode in MODES), one.of_early, one.of_unchecked]
-
-
-def _row(one: Beside) -> list[str]:
-    marked = [ratio_text(ratio) if ratio >= 1 else f"**{ratio_text(ratio)}**" for ratio in _ratios(one)]
-    times = time_text(one.ours_us[OUT]), time_text(one.by_hand_us[OUT])
-    return [one.case.name, describe(one.case), *times, str(one.fastest[OUT]), *marked]
+def _loaded(path: Path) -> Any:
+    """Return a compiled file; raises OSError or AttributeError where it is none."""
+    library = ctypes.CDLL(str(path))
+    library.gather.restype, library.gather.argtypes = ctypes.c_int64, [ctypes.POINTER(Job)]
+    library.has_kernel.argtypes = [ctypes.c_int64] * 3
+    return library

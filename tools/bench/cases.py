@@ -1,9 +1,8 @@
-"""The suite for the tools: its cases by name and family, their operators, descriptions and expected results."""
+"""The suite for the tools: its cases by name and family, their problems and descriptions."""
 
 import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 
@@ -11,23 +10,13 @@ from ...asv_bench.benchmarks.cases import APART, BY_NAME, FAMILIES, RUN, SUITE, 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import element_type_name
 from ...ir.errors import did_you_mean
-from ...ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, OperatorSpec
 from ...ir.problem import Problem
 from ...kernels.problems.named_problem import problem_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..console.terminal import UsageError
 
 __all__ = ["APART", "BY_NAME", "FAMILIES", "RUN", "SUITE", "Call", "Case", "Inputs", "Shape", "chosen", "describe"]
-__all__ += ["expected", "gather_of", "larger_than", "problem_of_case"]
-
-
-def gather_of(case: Case) -> OperatorSpec:
-    """Return the operator of a case, or the one that it is the gradient of."""
-    if case.is_reduction:
-        return GatherMax() if case.operator == "gather_max" else GatherReduce()
-    if case.operator == "gather_nd":
-        return GatherNd(case.batch_dims)
-    return GatherElements(case.axis) if case.operator == "gather_elements" else Gather(case.axis, case.batch_dims)
+__all__ += ["larger_than", "problem_of_case"]
 
 
 def problem_of_case(case: Case) -> Problem:
@@ -52,44 +41,16 @@ def describe(case: Case) -> str:
     return ", ".join(parts)
 
 
-def expected(case: Case, inputs: Inputs, number: int) -> np.ndarray:
-    """Return the expected result for the set of indices of that number, by plain NumPy."""
-    data, indices = inputs.data, inputs.indices[number]
-    if case.operator == "gather_elements":
-        cut = tuple(slice(size) if dim != case.axis else slice(None) for dim, size in enumerate(case.indices))
-        return np.take_along_axis(data[cut], indices, case.axis)
-    if case.operator == "gather_nd":
-        batch = np.indices(case.indices[:-1], sparse=True)[: case.batch_dims]
-        return data[(*batch, *np.moveaxis(indices, -1, 0))]
-    if case.is_gradient:
-        sums = np.zeros(case.data, case.dtype)
-        place: Any = (*[slice(None)] * case.axis, indices)
-        np.add.at(sums, place, data)
-        return sums
-    if case.is_reduction:
-        rows = data[indices]
-        return rows.max(axis=-2) if case.operator == "gather_max" else rows.sum(axis=-2, dtype=case.dtype)
-    return _take(data, indices, case.axis, case.batch_dims)
-
-
-def _take(data: np.ndarray, indices: np.ndarray, axis: int, batch_dims: int) -> np.ndarray:
-    if not batch_dims:
-        return np.take(data, indices, axis=axis)
-    pairs = zip(data, indices, strict=True)
-    return np.stack([_take(table, picks, axis - 1, batch_dims - 1) for table, picks in pairs])
-
-
 def _type(shape: Shape, dtype: str) -> str:
     return "x".join([*map(str, shape), element_type_name(np.dtype(dtype))])
 
 
-def chosen(patterns: Sequence[str], families: Sequence[str], more: Sequence[Case] = ()) -> tuple[Case, ...]:
+def chosen(patterns: Sequence[str], families: Sequence[str]) -> tuple[Case, ...]:
     """Return the cases that a command line selects by patterns of names and by families, in the order of the suite.
 
-    Empty ones select all. `more` are cases beside the suite's. Raises UsageError where a name or family does not exist,
-    or no case is left.
+    Empty ones select all. Raises UsageError where a name or family does not exist, or no case is left.
     """
-    names = [case.name for case in (*SUITE, *more)]
+    names = [case.name for case in SUITE]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(
@@ -103,7 +64,7 @@ def chosen(patterns: Sequence[str], families: Sequence[str], more: Sequence[Case
             )
     left = tuple(
         case
-        for case in (*SUITE, *more)
+        for case in SUITE
         if (not patterns or any(fnmatchcase(case.name, pattern) for pattern in patterns))
         and (not families or case.family in families)
     )

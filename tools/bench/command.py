@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
@@ -21,6 +21,7 @@ from ..console.terminal import (
     check_file,
     make_console,
     positive,
+    print_table,
     progress,
     say,
     words,
@@ -42,47 +43,39 @@ EXAMPLES = """examples:
   gathernest bench
   gathernest bench --case 'rows-*' --peers numpy,torch
   gathernest bench --family gradient --json - --threads 1
-  gathernest bench --markdown --plot ratios.svg > table.md
+  gathernest bench --markdown > table.md
   gathernest bench --store
-  gathernest bench --ablation --case 'rows-*'
-  gathernest bench --scaling --rounds 31
+  gathernest bench --peers 'c*' --case 'rows-*'             # C written by hand
+  gathernest bench --peers one-thread --rounds 31           # what the other threads gain
+  gathernest bench --peers 'without-*' --case 'rows-*'      # what each pass is worth
   gathernest bench --regret --csv docs/measurements/mine.csv
   gathernest bench --regret --from docs/measurements/mine.csv
-  gathernest bench --by-hand
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
-Peers that are installed take part: pip install 'gathernest[peers]' installs all of them."""
+Libraries that are installed take part: pip install 'gathernest[peers]' installs all of them."""
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    for usage, text, kind in (
-        ("--case PATTERN,..", "names of cases; * stands for anything", words),
-        ("--family NAME,..", "families of cases", words),
-        ("--peers NAME,..", "peers (default: those that are installed)", words),
-        ("--rounds N", f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)", positive),
-        ("--threads N", "threads for everyone (default: as gathernest)", positive),
-        (
-            "--candidates N",
-            f"with --regret: schedules of a case, with the chosen one (default: {MAX_CANDIDATES})",
-            positive,
-        ),
-    ):
-        add_option(parser, usage, text, type=kind, default=[] if kind is words else None)
+    peers = "peers; * stands for anything (default: the libraries that are installed)"
+    candidates = f"with --regret: schedules of a case, with the chosen one (default: {MAX_CANDIDATES})"
+    add_option(parser, "--case PATTERN,..", "names of cases; * stands for anything", type=words, default=[])
+    add_option(parser, "--family NAME,..", "families of cases", type=words, default=[])
+    add_option(parser, "--peers NAME,..", peers, type=words, default=[])
+    rounds = f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)"
+    add_option(parser, "--rounds N", rounds, type=positive)
+    add_option(parser, "--threads N", "threads for everyone (default: as gathernest)", type=positive)
+    add_option(parser, "--candidates N", candidates, type=positive)
     for usage, text in (
         ("--quick", f"cut every dimension to {QUICK_SIZE}: shows that all runs, and little of how fast"),
         ("--no-new-results", "leave out the calls without out=, a third of the time"),
         ("--list", "print the cases instead of running them"),
-        ("--ablation", "time each case without each pass of its schedule instead, as Markdown"),
-        ("--scaling", "time gathers on one thread and on all instead, as Markdown; no peers"),
         ("--regret", "time chosen schedules beside other candidates instead, with the predicted times; no peers"),
-        ("--by-hand", "time cases beside C written by hand instead, as Markdown; no peers"),
         ("--markdown", "print the table as Markdown"),
-        ("--store", "write all to docs/machines, as this machine's (with --family into it); `make docs` shows it"),
+        ("--store", "write all to docs/machines, as this machine's; `make docs` shows it"),
         ("--csv FILE", "with --regret: write each candidate with its time to FILE"),
         ("--json FILE", "write everything as one JSON object; - for standard output"),
-        ("--plot FILE", "draw the ratios, and the roofline, as .svg"),
     ):
         add_option(parser, usage, text)
     stored = "with --regret: judge today's choices and predictions by a file of --csv, and time nothing"
@@ -110,19 +103,10 @@ def run(options: argparse.Namespace) -> int:
     way = _way(options)
     from .cases import chosen
 
-    cases = chosen(options.case, options.family, _more_cases(options))
+    cases = chosen(options.case, options.family)
     if options.json not in (None, "-"):
         check_file("--json", options.json)
     return WAYS[way].run(cases, options)
-
-
-def _more_cases(options: argparse.Namespace) -> "Cases":
-    """Return the cases that only --by-hand has."""
-    if not options.by_hand:
-        return ()
-    from .by_hand import MORE
-
-    return MORE
 
 
 # ---- ways to measure ----
@@ -137,53 +121,14 @@ def _static(cases: "Cases", options: argparse.Namespace) -> int:
 def _list(cases: "Cases", _: argparse.Namespace) -> int:
     from .cases import describe
 
-    widths = [max(map(len, names)) for names in zip(*((case.name, case.family) for case in cases), strict=True)]
-    for case in cases:
-        operator = "" if case.operator == "gather" else f"{case.operator}: "
-        print(f"{case.name:<{widths[0]}} {case.family:<{widths[1]}} {operator}{describe(case)}")
-    return DONE
-
-
-def _ablation(cases: "Cases", options: argparse.Namespace) -> int:
-    from .ablation import ablate, as_markdown
-
-    return _print_timed("ablating", ablate, as_markdown, cases, options)
-
-
-def _scaling(cases: "Cases", options: argparse.Namespace) -> int:
-    from . import scaling
-
-    threads = _threads(options)
-    if threads < 2:
-        raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
-    plain = [case for case in cases if case.is_plain] if options.case or options.family else scaling.CASES
-    return _print_timed("scaling", scaling.scale, lambda found: scaling.as_markdown(found, threads), plain, options)
-
-
-def _by_hand(cases: "Cases", options: argparse.Namespace) -> int:
-    from .by_hand import CASES, as_markdown, compare
-
-    conditions = _threads(options), _rounds(options)
-    timed = cases if options.case or options.family else CASES
-    return _print_timed("beside C by hand", compare, lambda found: as_markdown(found, *conditions), timed, options)
-
-
-def _print_timed(
-    title: str, measure: Callable[..., Any], shown: Callable[[Any], str], cases: "Cases", options: argparse.Namespace
-) -> int:
-    """Measure cases behind a bar, and print the result."""
-    threads = _threads(options)
-    say("note", *_busy_notes())
-    timed = _cut(cases, options)
-    with progress(title, len(timed)) as advance:
-        found = measure(timed, rounds=_rounds(options), threads=threads, advance=advance)
-    print(shown(found))
+    names = ("" if case.operator == "gather" else f"{case.operator}: " for case in cases)
+    rows = [(case.name, case.family, name + describe(case)) for case, name in zip(cases, names, strict=True)]
+    print_table(make_console(), ("", "", ""), rows)
     return DONE
 
 
 def _regret(cases: "Cases", options: argparse.Namespace) -> int:
-    from .regret import as_csv, as_json, as_markdown, judged, measure_regret
-    from .report import as_text
+    from .regret import as_csv, as_markdown, judged, measure_regret
 
     if options.stored is not None:
         print(as_markdown(judged(Path(options.stored), None if knobs.machine is None else machine_model())))
@@ -196,12 +141,9 @@ def _regret(cases: "Cases", options: argparse.Namespace) -> int:
     with progress("comparing candidates", len(timed)) as advance:
         most = options.candidates or MAX_CANDIDATES
         measured = measure_regret(timed, rounds=_rounds(options), threads=threads, most=most, advance=advance)
-    if options.json is not None:
-        write_text(options.json, as_text(as_json(measured)))
     if options.csv is not None:
         Path(options.csv).write_text(as_csv(measured), encoding="utf-8")
-    if options.json != "-":
-        print(as_markdown(measured))
+    print(as_markdown(measured))
     wrong = [text for one in measured.cases for text in one.wrong]
     say("wrong", *wrong)
     return FAILED if wrong else DONE
@@ -213,35 +155,21 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
     stored = reporting.storing_path(options) if options.store else None
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
-    if options.plot is not None:
-        from .plots import check_plot
-
-        check_file("--plot", check_plot(options.plot))
     report = _measured(cases, options)
-    if options.json is not None or stored is not None:
-        found = reporting.as_json(report)
-        if options.json is not None:
-            write_text(options.json, reporting.as_text(found))
-        if stored is not None and options.family:
-            found = reporting.with_families(reporting.read_run(stored), found, options.family)
-        if stored is not None:
-            stored.parent.mkdir(exist_ok=True)
-            write_text(str(stored), reporting.as_text(found))
-    if options.plot is not None:
-        from .plots import plot
-
-        plot(report, Path(options.plot))
+    if stored is not None:
+        stored.parent.mkdir(exist_ok=True)
+    for path in filter(None, (options.json, stored and str(stored))):
+        write_text(path, reporting.as_text(reporting.as_json(report)))
     if options.markdown:
         sys.stdout.write(reporting.as_markdown(report))
     elif options.json != "-":
         console = make_console()
-        console.width = max(console.width, reporting.WIDTH)
-        for title, shown in (("into a given result", report), ("into a new result", report.of_new_results)):
-            if shown is not None:
-                console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
-                console.print(reporting.as_table(shown), soft_wrap=False)
-                console.print("\ngeometric means against the best peer of each case", style="bold")
-                console.print("\n".join(reporting.summary(shown)), end="\n\n")
+        console.width = max(console.width, 80)
+        for title, shown in report.by_result.items():
+            console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
+            print_table(console, *reporting.table_of(shown))
+            console.print("\ngeometric means against the best peer of each case", style="bold")
+            console.print("\n".join(reporting.summary(shown)), end="\n\n")
         console.print(reporting.conditions(report), style="dim", soft_wrap=False)
     say("wrong", *report.wrong)
     return FAILED if report.wrong else DONE
@@ -251,18 +179,15 @@ def _measured(cases: "Cases", options: argparse.Namespace) -> "Report":
     threads, rounds = _threads(options), _rounds(options)
     if knobs.interpret:
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
-    from .peers import enter
+    from .entrants import enter
     from .report import Report
-    from .scaling import threads_together
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
     load = _load()
     say("note", *entrants.notes, *_busy_notes())
-    before = threads_together(threads)
     measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, not options.no_new_results)
-    together, cut = (before, threads_together(threads)), QUICK_SIZE if options.quick else None
-    return Report(measured, entrants.versions, threads, rounds, cut, load, together)
+    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
 
 
 def _measure_all(
@@ -289,12 +214,9 @@ _TIMING = frozenset({"quick", "rounds", "threads"})
 _SUITE = "the suite beside peers"
 # By the option that chooses the way.
 WAYS = {
-    _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store", "plot"}),
+    _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store"}),
     "list": _Way(_list, frozenset()),
-    "ablation": _Way(_ablation, _TIMING | {"markdown"}),
-    "scaling": _Way(_scaling, _TIMING | {"markdown"}),
-    "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "json", "csv", "stored"}),
-    "by_hand": _Way(_by_hand, _TIMING | {"markdown"}),
+    "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "csv", "stored"}),
     "static": _Way(_static, frozenset({"against", "json", "machine", "target", "threads", "write"})),
 }
 

@@ -17,14 +17,15 @@ from ...ir.element_types import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
 from ...kernels.machine.roofline import MeasuredBound
-from .cases import Case, Inputs, expected
-from .peers import Call, Peer, compile_case
+from .cases import Case, Inputs
+from .peers import Call, Peer, compile_case, expected
 
 if TYPE_CHECKING:
     from ...kernels.machine.roofline import ReferenceLoops
 
 OURS = "gathernest"
-TRIAL_ROUNDS = 3
+# Of the search for the fastest way: the rounds of a trial, and how many ways are left after it.
+TRIALS = ((1, 8), (3, 1))
 # A pause before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core
 # that the next candidate needs.
 SETTLE_S = 0.05
@@ -92,16 +93,22 @@ class Measured:
 
 
 def measure(
-    case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int, new_results: bool = False
+    case: Case,
+    candidates: Sequence[Peer],
+    *,
+    rounds: int,
+    threads: int,
+    new_results: bool = False,
+    is_alone: bool = False,
 ) -> Measured:
     """Run a case by every candidate that can; they are started, and `threads` are gathernest's.
 
     With `new_results`, calls that make their result are timed as well, in the same rounds. The family "call" has a case
-    of its own for them.
+    of its own for them. With `is_alone` all candidates are gathernest's: nobody's threads spin, and there is no bound.
     """
     inputs = case.make()
     with knobs.scope(num_threads=threads):
-        references = case_loops(case, inputs)
+        references = None if is_alone else case_loops(case, inputs)
         columns = [_column(case, inputs, candidates)]
         if new_results and case.family != "call":
             columns.append(_column(replace(case, into="new"), inputs, candidates, columns[0]))
@@ -110,7 +117,7 @@ def measure(
         if not calls:
             return replace(result, new=new)
         loops = {} if references is None else references.calls
-        timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=SETTLE_S)
+        timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=0.0 if is_alone else SETTLE_S)
         for column in columns:
             column.record(timings)
         return replace(result, bound=None if references is None else references.measured(timings), new=new)
@@ -185,31 +192,27 @@ def geometric_mean(values: Sequence[float | None]) -> float | None:
 def prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:
     """Return a candidate's ways to run a case; ways that give wrong bytes are recorded and left out."""
     try:
-        ways = candidate.variants(case, inputs)
+        right = dict(candidate.variants(case, inputs))
     except Exception as error:  # each runtime has errors of its own
         result.wrong[candidate.name] = _failure(error)
         return {}
-    right: dict[str, Sequence[Call]] = {}
-    for way, calls in ways.items():
-        problem = _problem(candidate, calls, case, inputs)
-        if problem is None:
-            right[way] = calls
-        else:
-            result.wrong[candidate.name] = f"{way}: {problem}"
+    for number in range(len(inputs.indices)):
+        wanted = expected(case, inputs, number)
+        for way, calls in list(right.items()):
+            if (problem := _problem(candidate, calls[number], inputs.out, wanted)) is not None:
+                result.wrong.setdefault(candidate.name, f"{way}: {problem}")
+                del right[way]
     return right
 
 
-def _problem(candidate: Peer, calls: Sequence[Call], case: Case, inputs: Inputs) -> str | None:
-    """Return how the bytes of the calls are wrong, or None."""
-    for number, call in enumerate(calls):
-        inputs.out.fill(1)
-        try:
-            got = candidate.result(call(), inputs.out)
-        except Exception as error:
-            return _failure(error)
-        if (problem := _difference(got, expected(case, inputs, number))) is not None:
-            return problem
-    return None
+def _problem(candidate: Peer, call: Call, out: np.ndarray, wanted: np.ndarray) -> str | None:
+    """Return how the bytes of a call are wrong, or None."""
+    out.fill(1)
+    try:
+        got = candidate.result(call(), out)
+    except Exception as error:
+        return _failure(error)
+    return _difference(got, wanted)
 
 
 def _failure(error: Exception) -> str:
@@ -226,11 +229,13 @@ def _difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
 
 
 def fastest_way(ways: dict[str, Sequence[Call]]) -> str:
-    """Return the way that is fastest in a short trial."""
-    if len(ways) == 1:
-        return next(iter(ways))
-    timings = time_interleaved({way: in_turn(calls) for way, calls in ways.items()}, rounds=TRIAL_ROUNDS)
-    return min(ways, key=timings.median_s)
+    """Return the way that is fastest in short trials, after each of which the slower ones are left out."""
+    left = list(ways)
+    for rounds, stay in TRIALS:
+        if len(left) > stay:
+            timings = time_interleaved({way: in_turn(ways[way]) for way in left}, rounds=rounds)
+            left = sorted(left, key=timings.median_s)[:stay]
+    return left[0]
 
 
 def in_turn(calls: Sequence[Call]) -> Call:

@@ -5,31 +5,31 @@ inputs are not copied in a call, and the result is given where the runtime takes
 `Peer.__init__`, and nowhere else.
 """
 
-import contextlib
 import math
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import DependencyError, did_you_mean
+from ...ir.errors import ScheduleError
 from ...kernels.gather import gather
-from ...kernels.host.cpu import package_version
+from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
-from ...lowering.schedule.schedule import Schedule
-from ..console.terminal import UsageError
+from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule, shorter_schedules
+from ...lowering.schedule.steps import GatherLanes, StreamStores
 from .cases import Case, Inputs
 
 Call = Callable[[], Any]
 # Ways to run a case, by the called function: one call for each set of indices.
 Variants = Mapping[str, Sequence[Call]]
 
+# The peer without-all has the nest as it stands.
+ALL = "all"
 # NumPy loops over at most this many batches in Python.
 MAX_PYTHON_BATCHES = 64
 ONNX_OPSET, ONNX_CPU = 13, ("cpu", 0)
@@ -79,9 +79,11 @@ class Peer:
         name: as on the command line, and as its package is imported.
         is_allocating: whether it makes every result, because it can write into none that is given.
         threads: how many it uses.
+        version: empty for that of its package.
     """
 
-    name: ClassVar[str]
+    name: str
+    version: str = ""
     is_allocating: ClassVar[bool] = False
     threads: int = 1
 
@@ -142,11 +144,78 @@ class Gathernest(Peer):
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         if case.family == "call" and case.into == "new":
             return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
-        kernel, given = compile_case(case, inputs.indices[0]), (inputs.out,) if case.into == "out" else ()
-        return {"kernel": [partial(kernel, inputs.data, picks, *given) for picks in inputs.indices]}
+        return {"kernel": kernel_calls(compile_case(case, inputs.indices[0]), case, inputs)}
 
 
-def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
+class OneThread(Gathernest):
+    """The kernel on one thread: the ratio to it is the gain of the others."""
+
+    name, version = "one-thread", "of this gathernest"
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        def alone(call: Call) -> Any:
+            with knobs.scope(num_threads=1):
+                return call()
+
+        return {way: [partial(alone, call) for call in calls] for way, calls in super().variants(case, inputs).items()}
+
+
+class WithSchedule(Gathernest):
+    """The kernel with another schedule, whose text is the name."""
+
+    version = "of this gathernest"
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.name, self.schedule = str(schedule), schedule
+
+    def schedule_of(self, case: Case) -> Schedule:
+        """Return the schedule for a case; raises ScheduleError where there is none."""
+        return self.schedule
+
+    def rejection(self, case: Case) -> str | None:
+        try:
+            compile_case(case, _indices_of(case), self.schedule_of(case))
+        except ScheduleError as error:
+            return str(error)
+        return None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        return {"kernel": kernel_calls(compile_case(case, inputs.indices[0], self.schedule_of(case)), case, inputs)}
+
+
+class WithoutPass(WithSchedule):
+    """The kernel without a pass of its schedule, or without all of them: the ratio to it is the worth of the pass."""
+
+    def __init__(self, left_out: str) -> None:
+        self.name, self.left_out = f"without-{left_out}", left_out
+
+    def rejection(self, case: Case) -> str | None:
+        if case.is_gradient or case.family == "call":
+            return "has a schedule of another kind"
+        return super().rejection(case)
+
+    def schedule_of(self, case: Case) -> Schedule:
+        if self.left_out == ALL:
+            return NO_SCHEDULE
+        whole = compile_case(case, _indices_of(case)).schedule
+        shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole).items()}
+        if self.left_out not in shorter:
+            raise ScheduleError("the schedule has no such pass")
+        rest = shorter[self.left_out]  # only vectors are gathered and streamed
+        return rest.without(GatherLanes, StreamStores) if self.left_out == "vectorize-inner" else rest
+
+
+def _indices_of(case: Case) -> ArraySpec:
+    return ArraySpec(case.indices, np.dtype(case.index_dtype))
+
+
+def kernel_calls(kernel: Kernel, case: Case, inputs: Inputs) -> list[Call]:
+    """Return a call of a kernel for each set of indices, into the result that `case.into` names."""
+    given = (inputs.out,) if case.into == "out" else ()
+    return [partial(kernel, inputs.data, picks, *given) for picks in inputs.indices]
+
+
+def compile_case(case: Case, indices: np.ndarray | ArraySpec, schedule: Schedule | None = None) -> Kernel:
     """Return the kernel of a case and a set of its indices, with the default schedule when none is given."""
     data = ArraySpec(case.data, np.dtype(case.dtype))
     return compile_gather(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims, schedule=schedule)
@@ -165,7 +234,7 @@ class NumPy(Peer):
             return {"add.at": partial(_numpy_add_at, case, data, picks, out)}
         if case.is_reduction:
             ufunc = np.maximum if case.operator == "gather_max" else np.add
-            return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, None, out)}
+            return {"take, reduce": lambda: ufunc.reduce(data.take(picks, 0, None, "clip"), -2, case.dtype, out)}
         if case.operator == "gather_elements":
             return {"take_along_axis": partial(np.take_along_axis, data[_cut(case)], picks, case.axis)}
         grids = _batch_grids(case)
@@ -188,6 +257,12 @@ class NumPy(Peer):
         if index and math.prod(case.data[: case.batch_dims]) > MAX_PYTHON_BATCHES:
             return index
         return index | {"ndarray.take in a loop": _numpy_take_in_loop(case, data, picks, out)}
+
+
+def expected(case: Case, inputs: Inputs, number: int) -> np.ndarray:
+    """Return the expected result for the set of indices of that number, as NumPy gives it in a new array."""
+    new = replace(case, into="new")
+    return np.asarray(next(iter(NumPy().calls(new, None, inputs.data, inputs.indices[number], None).values()))())
 
 
 def _numpy_add_at(case: Case, grad: np.ndarray, picks: np.ndarray, out: Any) -> np.ndarray:
@@ -421,20 +496,6 @@ class OpenVino(Peer):
 # ---- TensorFlow ----
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Silence standard error, where TensorFlow prints on import."""
-    sys.stderr.flush()
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)
-
-
 class TensorFlow(Peer):
     """Eager TensorFlow on the CPU: its raw operators on tensors made beforehand."""
 
@@ -443,19 +504,18 @@ class TensorFlow(Peer):
 
     def __init__(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        with _silent():
-            import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+        import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
         self.runtime: Any = tensorflow
 
     def start(self, threads: int) -> None:
         settings = self.runtime.config.threading
         if settings.get_intra_op_parallelism_threads() != threads:
-            with _silent():
-                settings.set_intra_op_parallelism_threads(threads)
-                settings.set_inter_op_parallelism_threads(1)
+            settings.set_intra_op_parallelism_threads(threads)
+            settings.set_inter_op_parallelism_threads(1)
 
     def array(self, array: np.ndarray) -> Any:
-        with _silent(), self.runtime.device("CPU:0"):
+        with self.runtime.device("CPU:0"):
             return self.runtime.convert_to_tensor(array)
 
     def calls(self, case: Case, model: Any, data: Any, picks: Any, out: Any) -> dict[str, Call]:
@@ -528,77 +588,5 @@ class Jax(Peer):
         return function
 
 
-# ---- who takes part ----
-
-# In the order of the table.
+# The libraries, in the order of the table.
 PEERS: Mapping[str, type[Peer]] = {peer.name: peer for peer in (NumPy, Torch, OnnxRuntime, OpenVino, TensorFlow, Jax)}
-# The packages of a peer that are not called as it is; the first is the one to install.
-_DISTRIBUTIONS = {"tensorflow": ("tensorflow-cpu", "tensorflow")}
-
-
-@dataclass(frozen=True, slots=True)
-class Entrants:
-    """Who takes part.
-
-    Attributes:
-        candidates: gathernest first.
-        absent, broken: peers that are not installed, and why each that is installed does not work.
-    """
-
-    candidates: tuple[Peer, ...]
-    absent: tuple[str, ...]
-    broken: dict[str, str]
-    versions: dict[str, str]
-
-    @property
-    def notes(self) -> list[str]:
-        """A line that names the peers that are not installed, and one for each that does not work."""
-        names = ", ".join(self.absent)
-        lines = [f"without {names}, not installed here: pip install 'gathernest[peers]'"] if names else []
-        return lines + [f"without {name}, which {reason}" for name, reason in self.broken.items()]
-
-
-def enter(asked: Sequence[str], threads: int) -> Entrants:
-    """Import gathernest and the peers asked for, or all that are installed, and start them with that many threads.
-
-    Raises:
-        UsageError: there is no peer of that name.
-        DependencyError: a named peer cannot be imported.
-    """
-    for name in asked:
-        if name not in PEERS:
-            raise UsageError(f"there is no peer {name!r}; the peers are {', '.join(PEERS)}{did_you_mean(name, PEERS)}")
-    entered: list[Peer] = [Gathernest()]
-    absent: list[str] = []
-    broken: dict[str, str] = {}
-    for name, peer in PEERS.items():
-        if asked and name not in asked:
-            continue
-        try:
-            entered.append(peer())
-        except ModuleNotFoundError as error:
-            if error.name == name:
-                absent.append(name)
-            else:
-                package = str(error.name).partition(".")[0]
-                broken[name] = f"needs {package}: pip install {package}"
-        except Exception as error:  # a runtime that does not fit this machine may raise anything
-            reason = str(error).strip().partition("\n")[0]
-            broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
-    reasons = {name: f"is not installed: pip install {_distributions(name)[0]}" for name in absent} | broken
-    if rejected := [f"{name} {reasons[name]}" for name in asked if name in reasons]:
-        raise DependencyError(f"--peers names peers that cannot run: {'; '.join(rejected)}")
-    for candidate in entered:
-        candidate.start(threads)
-    versions = {candidate.name: version_of(candidate.name) for candidate in entered}
-    return Entrants(tuple(entered), tuple(absent), broken, versions)
-
-
-def version_of(name: str) -> str:
-    """Return the version of the package of a candidate."""
-    found = (package_version(package) for package in _distributions(name))
-    return next((version for version in found if version != "not installed"), "not known")
-
-
-def _distributions(name: str) -> tuple[str, ...]:
-    return _DISTRIBUTIONS.get(name, (name,))

@@ -4,35 +4,30 @@ import csv
 import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.element_types import first_difference
+from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, ScheduleError
 from ...kernels.host.cpu import OtherLoad, cpu_model, usable_cores
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
-from ...kernels.host.timing import time_interleaved
-from ...kernels.kernel import Kernel
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
-from ...kernels.tuning.successive_halving import FIRST_ROUNDS
 from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
-from ...lowering.schedule.shape import NestShape
-from .cases import BY_NAME, Case, Inputs, expected, problem_of_case
-from .measure import geometric_mean, in_turn
-from .peers import compile_case
-from .report import markdown_table, ratio_text, time_text
+from ..console.terminal import markdown_table, time_text
+from .cases import BY_NAME, Case, problem_of_case
+from .measure import OURS, geometric_mean, measure
+from .peers import Gathernest, WithSchedule, compile_case
+from .report import ratio_text
 
-# A candidate that takes so many times as long as the best in the first rounds is not timed again.
-FAR_SLOWER = 1.25
 COLUMNS = ("case", "machine", "threads", "schedule", "time_us")
 SHOWN_REGRET = 1.05  # the best schedule is told below the table from here on
 
@@ -45,13 +40,11 @@ class Candidate:
         schedule: its text; empty for the nest as it stands.
         measured_us: the median time of a call; None where it is not legal or gives other bytes.
         predicted_us: what the cost model says.
-        rejected: why it was not timed.
     """
 
     schedule: str
     measured_us: float | None
     predicted_us: float
-    rejected: str = ""
 
     @property
     def error(self) -> float | None:
@@ -124,91 +117,47 @@ def measure_regret(
     """
     found: list[Regretted] = []
     load = OtherLoad()
-    with knobs.scope(num_threads=threads):
+    with knobs.scope(num_threads=threads, tuning="off"):  # calls within a tuned schedule take a longer way
         for case in cases:
-            found.append(_regretted(case, case.make(), rounds, most))
+            found.append(_regretted(case, rounds, threads, most))
             advance(1)
         return Measured(found, rounds, threads, machine_model(), load.cores())
 
 
-def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
-    with knobs.scope(tuning="off"):  # calls within take a longer way
-        chosen = compile_case(case, inputs.indices[0])
+def _regretted(case: Case, rounds: int, threads: int, most: int) -> Regretted:
+    chosen = compile_case(case, ArraySpec(case.indices, np.dtype(case.index_dtype)))
     nest, machine = chosen.plan.layout.nest, machine_model()
-    predict = _predictions(case, nest, machine)
-    proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
-    schedules = _first(proposed, most, predict)
-    right = expected(case, inputs, 0)
-    rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
-    for schedule in schedules:
-        try:
-            kernel = compile_case(case, inputs.indices[0], schedule)
-        except ScheduleError as error:
-            rejected[str(schedule)] = str(error)
-            continue
-        if gives(kernel, inputs, right):
-            calls[str(schedule)] = in_turn(
-                [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]
-            )
-        else:
-            rejected[str(schedule)] = "other bytes"
-            wrong.append(f"{case.name}: {schedule} gives other bytes than NumPy")
-    first = str(chosen.schedule)
-    if first not in calls:
-        raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {rejected[first]}")
-    measured_us, best, ratio = _raced(calls, first, rounds)
-    named = tuple(
-        Candidate(str(schedule), measured_us.get(str(schedule)), predict(schedule), rejected[str(schedule)])
-        for schedule in schedules
-    )
-    return Regretted(case, named, best, ratio, tuple(wrong))
-
-
-def _predictions(case: Case, nest: NestShape, machine: MachineModel) -> Callable[[Schedule], float]:
-    """Return what predicts the time of schedules."""
     model = Model(nest, machine, is_gradient=case.is_gradient)
-    return lambda schedule: model.predict(schedule).time_us
+    proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
+    first, *others = _first(proposed, most, lambda schedule: model.predict(schedule).time_us)
+    timed = partial(measure, case, rounds=rounds, threads=threads, is_alone=True)
+    found = timed([Gathernest(), *map(WithSchedule, others)])
+    if OURS not in found.median_us:
+        why = found.wrong.get(OURS, "it is rejected")
+        raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {why}")
+    measured_us = {str(first) if name == OURS else name: us for name, us in found.median_us.items()}
+    best, ratio = str(first), 1.0
+    if found.ratios and min(found.ratios.values()) < 1:
+        # The fastest of many is partly the luckiest, so it is timed again beside the chosen one alone.
+        best = min(found.ratios, key=lambda name: found.ratios[name])
+        again = next(one for one in others if str(one) == best)
+        ratio = 1 / timed([Gathernest(), WithSchedule(again)]).ratios[best]
+        best_us = found.median_us[OURS] / ratio
+        measured_us = {name: max(us, best_us) for name, us in measured_us.items()} | {best: best_us}
+    named = tuple(
+        Candidate(str(schedule), measured_us.get(str(schedule)), model.predict(schedule).time_us)
+        for schedule in (first, *others)
+    )
+    wrong = (f"{case.name}: {name}: {why}" for name, why in found.wrong.items())
+    return Regretted(case, named, best, ratio, tuple(wrong))
 
 
 def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Schedule], float]) -> list[Schedule]:
     """Return the chosen schedule, those that differ from it in one pass, and the best predicted of the others."""
     chosen, *others = proposed
-    others.sort(key=lambda other: (min(_changed_fields(chosen, other), 2), predicted_us(other)))
+    changed = {other: {type(step) for step in set(chosen) ^ set(other)} for other in others}
+    others.sort(key=lambda other: (min(len(changed[other]), 2), predicted_us(other)))
     return [chosen, *itertools.islice(others, most - 1)]
-
-
-def _changed_fields(one: Schedule, other: Schedule) -> int:
-    return len({type(step) for step in set(one) ^ set(other)})
-
-
-def gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
-    """Return whether a kernel gives the right bytes for the first set of indices."""
-    inputs.out.fill(1)
-    kernel(inputs.data, inputs.indices[0], inputs.out)
-    return first_difference(inputs.out, right) is None
-
-
-def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, float], str, float]:
-    """Return the times of all candidates, the fastest, and how many times as fast as the chosen one it is.
-
-    Those that are far slower in the first rounds have their time there, in units of that of the chosen one: a machine
-    can be slower in these rounds than in the later ones. The fastest of many is partly the luckiest, so it is timed
-    again beside the chosen one alone.
-    """
-    first = time_interleaved(calls, rounds=FIRST_ROUNDS, settle_s=0.0)
-    least = FAR_SLOWER * min(map(first.median_s, calls))
-    left = {name: call for name, call in calls.items() if name == chosen or first.median_s(name) <= least}
-    timings = time_interleaved(left, rounds=rounds, settle_s=0.0)
-    chosen_us = 1e6 * timings.median_s(chosen)
-    measured_us = {name: chosen_us / first.ratio(name, chosen) for name in calls}
-    measured_us.update({name: 1e6 * timings.median_s(name) for name in left})
-    best = max(left, key=lambda name: timings.ratio(name, chosen))
-    if best == chosen:
-        return measured_us, best, 1.0
-    pair = {name: calls[name] for name in (chosen, best)}
-    ratio = time_interleaved(pair, rounds=2 * rounds, settle_s=0.0).ratio(best, chosen)
-    best_us = chosen_us / ratio  # others that were faster in the first rounds were lucky
-    return {name: max(time_us, best_us) for name, time_us in measured_us.items()} | {best: best_us}, best, ratio
 
 
 def as_csv(measured: Measured) -> str:
@@ -257,9 +206,9 @@ def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel)
     nest = Layout.of(problem_of_case(case)).nest
     kind = {"is_gradient": case.is_gradient, "is_reduction": case.is_reduction}
     chosen = str(choice_for(nest, machine, **kind).schedule)
-    predict = _predictions(case, nest, machine)
+    model = Model(nest, machine, is_gradient=case.is_gradient)
     named = [
-        Candidate(text, measured_us.get(text), predict(Schedule.parse(text)), "" if text in measured_us else "no time")
+        Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)
         for text in dict.fromkeys([chosen, *measured_us])
     ]
     best = min(measured_us, key=lambda text: measured_us[text])
@@ -267,15 +216,8 @@ def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel)
     return Regretted(case, tuple(named), best, ratio)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """All cases together.
-
-    Attributes:
-        geometric_mean, worst, worst_case: of the regrets that are known.
-        median_error: of the predictions of the chosen schedules, without their signs; None where there are none.
-        median_error_of_all: the same of all candidates.
-    """
+class Summary(NamedTuple):
+    """The known regrets, and the median errors of predictions, without their signs; None where there are none."""
 
     geometric_mean: float
     worst: float
@@ -285,44 +227,41 @@ class Summary:
 
 
 def summary(found: Sequence[Regretted]) -> Summary:
-    """Return the mean and the worst regret, and the median error of the chosen schedules and of all candidates."""
+    """Return the regrets, and the errors of the chosen schedules and of all candidates."""
     regrets = {one.case.name: one.regret for one in found if one.regret is not None}
     worst_case = max(regrets, key=lambda name: regrets[name], default="none")
-    chosen = [abs(one.chosen.error) for one in found if one.chosen.error is not None]
-    every = [abs(each.error) for one in found for each in one.candidates if each.error is not None]
-    return Summary(
-        geometric_mean(list(regrets.values())) or 1.0,
-        regrets.get(worst_case, 1.0),
-        worst_case,
-        statistics.median(chosen) if chosen else None,
-        statistics.median(every) if every else None,
+    errors = (
+        [abs(each.error) for each in some if each.error is not None]
+        for some in ([one.chosen for one in found], [each for one in found for each in one.candidates])
     )
+    medians = (statistics.median(each) if each else None for each in errors)
+    mean = geometric_mean(list(regrets.values())) or 1.0
+    return Summary(mean, regrets.get(worst_case, 1.0), worst_case, *medians)
 
 
 def as_markdown(measured: Measured) -> str:
     """Return a table of the cases, then what the best schedules have that the chosen ones have not, then the means."""
     found = measured.cases
-    headings = "case", "candidates", "chosen", "best", "regret", "predicted", "error"
-    table = markdown_table(headings, ["---", *["--:"] * 6], [_row(one) for one in found])
+    table = markdown_table(
+        ("case", ">candidates", ">chosen", ">best", ">regret", ">predicted", ">error"), map(_row, found)
+    )
     better = [f"* {one.case.name}: {_difference(one)}" for one in found if (one.regret or 1.0) >= SHOWN_REGRET]
     better += [
         f"* {one.case.name}: {one.chosen.schedule} is chosen, and was not measured"
         for one in found
         if one.regret is None
     ]
-    all_of_them = summary(found)
+    both = summary(found)
     measured_by = (
-        f"medians of {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
+        f"; medians of {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
         f"{measured.busy_cores:.1f} cores meanwhile"
     )
     where = f"{measured.cpu}, {measured.cores} cores" if measured.rounds else f"times of {measured.cpu}"
     lines = [
-        f"regret: geometric mean {all_of_them.geometric_mean:.3f}, worst {all_of_them.worst:.2f} "
-        f"({all_of_them.worst_case})",
-        f"error of the prediction: median {_percent(all_of_them.median_error)} of the chosen schedules, "
-        f"{_percent(all_of_them.median_error_of_all)} of all candidates",
-        f"{where}, model {measured.machine.name}; {measured.threads} threads"
-        + (f"; {measured_by}" if measured.rounds else ""),
+        f"regret: geometric mean {both.geometric_mean:.3f}, worst {both.worst:.2f} ({both.worst_case})",
+        f"error of the prediction: median {_percent(both.median_error)} of the chosen schedules, "
+        f"{_percent(both.median_error_of_all)} of all candidates",
+        f"{where}, model {measured.machine.name}; {measured.threads} threads{measured_by if measured.rounds else ''}",
     ]
     return "\n\n".join(text for text in (table, "\n".join(better), "\n".join(lines)) if text)
 
@@ -330,9 +269,9 @@ def as_markdown(measured: Measured) -> str:
 def _row(one: Regretted) -> tuple[str, ...]:
     timed = sum(each.measured_us is not None for each in one.candidates)
     times = map(time_text, (one.chosen.measured_us, one.best_us))
-    error = one.chosen.error
+    error = "" if one.chosen.error is None else f"{100 * one.chosen.error:+.0f} %"
     predicted = time_text(one.chosen.predicted_us)
-    return (one.case.name, str(timed), *times, ratio_text(one.regret) if one.regret else "?", predicted, _signed(error))
+    return (one.case.name, str(timed), *times, ratio_text(one.regret) if one.regret else "?", predicted, error)
 
 
 def _difference(one: Regretted) -> str:
@@ -341,30 +280,5 @@ def _difference(one: Regretted) -> str:
     return " ".join(f"{word} {', '.join(texts)}" for word, texts in (("without", less), ("with", more)) if texts)
 
 
-def _signed(error: float | None) -> str:
-    return "" if error is None else f"{100 * error:+.0f} %"
-
-
 def _percent(error: float | None) -> str:
     return "unknown" if error is None else f"{100 * error:.0f} %"
-
-
-def as_json(measured: Measured) -> dict[str, Any]:
-    """Return everything as JSON can hold it."""
-    return {
-        "cpu": measured.cpu,
-        "cores": measured.cores,
-        "machine_model": asdict(measured.machine),
-        "busy_cores": measured.busy_cores,
-        "threads": measured.threads,
-        "rounds": measured.rounds,
-        "summary": asdict(summary(measured.cases)),
-        "cases": [
-            {
-                **asdict(one.case),
-                **{name: getattr(one, name) for name in ("regret", "ratio", "best")},
-                "candidates": [asdict(each) for each in one.candidates],
-            }
-            for one in measured.cases
-        ],
-    }

@@ -5,31 +5,20 @@ import json
 import platform
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from ...ir.errors import GathernestError
-from ...ir.numbers import parse_json
 from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
-from ..console.terminal import UsageError
-from .cases import APART, FAMILIES, describe, larger_than
+from ..console.terminal import UsageError, markdown_table, time_text
+from .cases import APART, larger_than
 from .measure import OURS, Measured, geometric_mean
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 LAST_LEVEL_IF_UNKNOWN = 2**25
-
-
-class Together(NamedTuple):
-    """How many times as fast as one thread all are: where they fill a core's units, and where they copy memory."""
-
-    computing: float
-    copying: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +41,6 @@ class Report:
         threads, rounds: how many everyone had, and how often everyone was timed.
         cut: the largest size of a dimension, or None where the suite ran in full.
         load: the load of the machine before the run, or None where the system does not tell it.
-        together: how many times as fast as one thread all were, before the run and after it; None of one thread.
     """
 
     measured: Sequence[Measured]
@@ -61,7 +49,6 @@ class Report:
     rounds: int
     cut: int | None = None
     load: float | None = None
-    together: Sequence[Together | None] = ()
 
     @property
     def peers(self) -> list[str]:
@@ -81,6 +68,12 @@ class Report:
         if not any(one.new is not None for one in self.measured):
             return None
         return replace(self, measured=[one.of_new_results for one in self.measured if one.of_new_results is not None])
+
+    @property
+    def by_result(self) -> "dict[str, Report]":
+        """The measurements of calls into a given result, and into a new one where there are any."""
+        new = self.of_new_results
+        return {"into a given result": self} | ({} if new is None else {"into a new result": new})
 
     def families(self) -> dict[str, Mean]:
         """Return a mean for every family that has a case with a peer."""
@@ -135,7 +128,6 @@ def as_json(report: Report) -> dict[str, Any]:
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load": report.load,
         "threads": report.threads,
-        "together": [None if each is None else each._asdict() for each in report.together],
         "rounds": report.rounds,
         "cut": report.cut,
         "cases": [_case_json(one) for one in report.measured],
@@ -172,11 +164,8 @@ def _figures_json(one: Measured) -> dict[str, Any]:
 
 
 FOLDER = PACKAGE / "docs" / "machines"
-# Of the files; 2 has new results, and 3 bounds of memory without zeros: those before are up to twice too short.
+# Of the files.
 FORMAT = 3
-FIRST_WITH_BOUNDS = 3
-OF_BOUND = "bound", "bound_us", "of_bound", "of_bound_in_order"
-MEANS_OF_BOUND = "of_bound_beyond_cache", "of_bound_in_order_beyond_cache"
 # What is no name in the model name of a CPU.
 NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
 
@@ -207,70 +196,13 @@ def storing_path(options: argparse.Namespace) -> Path:
         UsageError: it measures something else.
         GathernestError: this is no checkout with its pages.
     """
-    if options.case or options.quick or options.no_new_results or not set(options.family) <= set(APART):
+    if options.case or options.family or options.quick or options.no_new_results:
         raise UsageError(
-            "--store writes the whole suite in full, or beside what was stored the families that no mean over others "
-            f"has, --family {','.join(APART)}; leave --case, other families, --quick and --no-new-results out"
+            "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out"
         )
     if not FOLDER.parent.is_dir():
         raise GathernestError(f"--store writes to docs/machines of a checkout, and {PACKAGE} is none; use --json FILE")
-    path = FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
-    if options.family and not path.exists():
-        raise UsageError(f"--store --family adds to {path}, which does not exist; store the whole suite first")
-    return path
-
-
-def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Return the stored runs by name; fields that an older format lacks are None.
-
-    Raises:
-        GathernestError: a run has a newer format than this reads.
-    """
-    return [read_run(path) for path in sorted(folder.glob("*.json"))]
-
-
-def read_run(path: Path) -> dict[str, Any]:
-    """Return a stored run; see `stored_runs`."""
-    try:
-        run = {"format": 1, "new": None, **parse_json(path.read_bytes(), allow_nan=True)}
-    except (ValueError, TypeError) as error:
-        raise GathernestError(f"{path} is no stored run ({error}); store one with gathernest bench --store") from None
-    if run["format"] > FORMAT:
-        raise GathernestError(
-            f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"
-        )
-    has_bounds = run["format"] >= FIRST_WITH_BOUNDS
-    without, means = ({}, {}) if has_bounds else (dict.fromkeys(OF_BOUND), dict.fromkeys(MEANS_OF_BOUND))
-    return run | means | {"cases": [{"new": None, **case, **without} for case in run["cases"]]}
-
-
-def with_families(stored: dict[str, Any], measured: dict[str, Any], families: Collection[str]) -> dict[str, Any]:
-    """Return a stored run with the cases of some families measured later; "later" says when.
-
-    Args:
-        stored, measured: runs of one machine.
-        families: those of `measured`, each of `APART`: no mean over other families has their cases.
-
-    Raises:
-        GathernestError: the packages have other versions, or as many threads were not used.
-    """
-    for name in ("versions", "threads"):
-        if measured[name] != stored[name]:
-            raise GathernestError(
-                f"the stored run has {name} {stored[name]}, got {measured[name]}; store the whole suite, without "
-                "--family"
-            )
-    when = {name: measured[name] for name in ("time", "load", "rounds")}
-    kept = [case for case in stored["cases"] if case["family"] not in families]
-    merged = stored | {"format": FORMAT, "later": stored.get("later", {}) | dict.fromkeys(families, when)}
-    merged["cases"] = sorted([*kept, *measured["cases"]], key=lambda case: FAMILIES.index(case["family"]))
-    merged["families"] = _in_order(stored["families"] | measured["families"])
-    merged["new"] = stored["new"] | {"families": _in_order(stored["new"]["families"] | measured["new"]["families"])}
-    return merged
-
-
-def _in_order(means: dict[str, Any]) -> dict[str, Any]:
-    return {family: means[family] for family in sorted(means, key=FAMILIES.index)}
+    return FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -284,34 +216,31 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 HEADINGS = {OURS: "time", "onnxruntime": "ORT", "openvino": "OV", "tensorflow": "TF"}
 ALL = "all gathers"
-WIDTH = 80  # of the table on a terminal, in columns
-# The column of calls that make their result.
-NEW = "new result"
 
 
-def as_table(report: Report) -> "Table":
-    """Return a table for a terminal of 80 columns: our time, the ratio to every peer, and the part of the bound.
+def table_of(report: Report) -> tuple[list[str], list[list[Any]]]:
+    """Return columns and rows of a table: our time, the ratio to every peer with its mean, and the part of the bound.
 
-    The best peer of a case is bold, and red where it is faster.
+    It fits 80 columns with all libraries. The best peer of a case is bold, and red where it is faster.
     """
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     has_bounds = any(one.of_bound is not None for one in report.measured)
-    table.add_column("case", no_wrap=True)
-    for name in (OURS, *report.peers, *(["bound"] if has_bounds else [])):
-        table.add_column(HEADINGS.get(name, name), justify="right", no_wrap=True)
+    rows: list[list[Any]] = []
     family = None
     for one in report.measured:
         if one.case.family != family:
             family = one.case.family
-            table.add_row(Text(f"- {family}", style="dim"))
+            rows.append([Text(f"- {family}", style="dim")])
         best = "bold red" if one.ratio is not None and one.ratio < 1 else "bold green"
-        cells = [Text(one.case.name), Text(time_text(one.median_us.get(OURS)))]
-        cells += [Text(_peer_text(one, name), style=best if name == one.best_peer else "") for name in report.peers]
-        table.add_row(*cells, *([Text(_percent(one.of_bound) or "–")] if has_bounds else []))
-    return table
+        shown = [Text(_peer_text(one, name), style=best if name == one.best_peer else "") for name in report.peers]
+        bound = [_percent(one.of_bound) or "–"] if has_bounds else []
+        rows.append([one.case.name, time_text(one.median_us.get(OURS)), *shown, *bound])
+    if report.peers:
+        means = (geometric_mean([one.ratios.get(name) for one in report.measured]) for name in report.peers)
+        rows.append(["geometric mean", "", *(ratio_text(mean) or "–" for mean in means)])
+    names = (OURS, *report.peers, *(["bound"] if has_bounds else []))
+    return ["case", *(f">{HEADINGS.get(name, name)}" for name in names)], rows
 
 
 def summary(report: Report) -> list[str]:
@@ -327,56 +256,15 @@ def _mean_text(mean: Mean) -> str:
     return f"{ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
 
 
-def markdown_table(headings: Sequence[str], marks: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table, its columns aligned by marks such as "--:"."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (headings, *rows)]
-    return "\n".join([lines[0], f"|{'|'.join(marks)}|", *lines[1:]])
-
-
 def as_markdown(report: Report) -> str:
-    """Return the README's table, with the means, the machine and the versions below it."""
-    new = report.of_new_results
-    rows: list[tuple[str, ...]] = []
-    for one in report.measured:
-        best = one.best_peer
-        told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
-        row = (one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, marked_ratio(one.ratio))
-        rows.append(row if new is None else (*row, _new_text(one.of_new_results)))
-    headings, marks = ("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:")
-    cases = markdown_table(*_with_new(new, headings, marks), rows)
-    of_new = {} if new is None else _means(new)
-    means: list[tuple[str, ...]] = []
-    for name, one in _means(report).items():
-        worst = f"{ratio_text(one.worst_ratio)}, {one.worst_case}"
-        row = (name, str(one.cases), ratio_text(one.geometric_mean), worst)
-        means.append(row if new is None else (*row, ratio_text(of_new[name].geometric_mean) if name in of_new else ""))
-    headings, marks = ("family", "cases", "geometric mean", "worst case"), ("---", "--:", "--:", "---")
-    families = markdown_table(*_with_new(new, headings, marks), means)
-    return f"{cases}\n\n{families}\n\n{conditions(report)}.\n"
-
-
-def _with_new(new: Report | None, headings: Sequence[str], marks: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return headings and marks of a table, with a column more for new results where they were measured."""
-    return (headings, marks) if new is None else ((*headings, NEW), (*marks, "--:"))
-
-
-def _new_text(one: Measured | None) -> str:
-    """Return the time of a case into a new result, with the ratio and the best peer."""
-    if one is None:
-        return ""
-    return new_result_text(one.median_us.get(OURS), one.ratio, one.best_peer)
-
-
-def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:
-    """Return a cell such as "3.10 ms, 2.57× jax"; without a peer the time alone."""
-    time_ = time_text(microseconds)
-    return time_ if peer is None else f"{time_}, {marked_ratio(ratio)} {peer}"
-
-
-def marked_ratio(ratio: float | None) -> str:
-    """Return a ratio for Markdown, bold where a peer wins."""
-    shown = ratio_text(ratio)
-    return f"**{shown}**" if ratio is not None and ratio < 1 else shown
+    """Return the tables in Markdown, each with the means below it, then machine and versions."""
+    parts: list[str] = []
+    for title, shown in report.by_result.items():
+        columns, rows = table_of(shown)
+        cells = ([str(cell) for cell in row] + [""] * (len(columns) - len(row)) for row in rows)
+        table = markdown_table([f"case, {title}", *columns[1:]], cells)
+        parts += [table, "\n".join(f"* {' '.join(line.split())}" for line in summary(shown))]
+    return "\n\n".join([*parts, f"{conditions(report)}.\n"])
 
 
 def _means(report: Report) -> dict[str, Mean]:
@@ -392,25 +280,7 @@ def conditions(report: Report) -> str:
     cut = f"; no dimension above {report.cut}" if report.cut is not None else ""
     python = f"Python {platform.python_version()}, numba {package_version('numba')}"
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''} for everyone but numpy, which has one"
-    threads += together_text([each and each._asdict() for each in report.together])
     return f"{cpu_model()}, {usable_cores()} cores; {threads}; {rounds}{cut}; {python}, {', '.join(versions)}"
-
-
-def together_text(found: Sequence[Mapping[str, float] | None]) -> str:
-    """Return how many times as fast as one thread all were before and after a run, as JSON holds it; maybe nothing."""
-    times = [f"{each['computing']:.1f} and {each['copying']:.1f}" for each in found if each is not None]
-    if len(times) < 2:
-        return ""
-    return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
-
-
-def time_text(microseconds: float | None) -> str:
-    """Return a time with three digits, such as "4.56 µs" or "12.3 ms"; empty for none."""
-    if microseconds is None:
-        return ""
-    unit, value = ("ms", microseconds / 1e3) if microseconds >= 999.5 else ("µs", microseconds)
-    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f} {unit}"
 
 
 def ratio_text(ratio: float | None) -> str:

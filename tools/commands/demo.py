@@ -4,16 +4,12 @@ The text is the source of Python's own standard library, so nothing is downloade
 """
 
 import argparse
-import json
 import re
 import sysconfig
 import textwrap
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +20,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.stages import draw
-from ..console.terminal import DONE, FAILED, Parser, add_option, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, add_option, answer, make_console, positive, print_table, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,15 +28,11 @@ if TYPE_CHECKING:
     from ...kernels.kernel import Kernel
 
 TEXT_BYTES = 4_000_000
-SEQUENCE = 512
-SEQUENCES = 256
-WIDTH = 384
+SEQUENCE, SEQUENCES, WIDTH = 512, 256, 384
 TOKEN = re.compile(r"\w+|[^\w\s]")
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "__pycache__"}
 MOST_COLUMNS = 96
 _STORE = re.compile(r"\b(?:store|stream)_")
-# Medians in milliseconds, by who and by whether the call allocates the result or is given one.
-Times = dict[str, dict[str, float]]
 
 EXAMPLES = """examples:
   gathernest demo
@@ -48,8 +40,7 @@ EXAMPLES = """examples:
   GATHERNEST_NUM_THREADS=1 gathernest demo"""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """The tokens of the standard library's source: its `words` as first used, and `ids`, (tokens,) int64, into them."""
 
     files: int
@@ -75,19 +66,15 @@ def run(options: argparse.Namespace) -> int:
     if knobs.interpret:
         raise GathernestError("the demo times compiled code, and GATHERNEST_INTERPRET is set; unset it")
     text = read_standard_library()
-    table, batch = make_table(text), make_batch(text, options.sequences)
-    console = make_console()
+    table = np.random.default_rng(0).standard_normal((len(text.words), WIDTH), dtype=np.float32)
+    batch = _batch(text, options.sequences)
     first, answered = answer_first(table, batch)
     kernel = compile_gather("gather", table, batch)
-    if not options.json:
-        _print_input(console, text, table, batch)
-        _print_stages(console, kernel)
     expected = np.take(table, batch, axis=0)
-    result = kernel(table, batch)
-    equal = all(
-        given.shape == expected.shape and first_difference(given, expected) is None for given in (first, result)
+    same = all(
+        given.shape == expected.shape and first_difference(given, expected) is None
+        for given in (first, kernel(table, batch))
     )
-    times = measure(kernel, table, batch, expected, options.rounds) if equal else {}
     facts = {
         "files": text.files,
         "text_bytes": text.size_bytes,
@@ -97,15 +84,12 @@ def run(options: argparse.Namespace) -> int:
         "indices": list(batch.shape),
         "bytes_moved": batch.nbytes + 2 * expected.nbytes,
         **answered,
-        "same_bytes": equal,
+        "same_bytes": same,
         "rounds": options.rounds,
-        "median_ms": times,
+        "median_ms": measure(kernel, table, batch, expected, options.rounds) if same else {},
     }
-    if options.json:
-        print(json.dumps(facts))
-    else:
-        _print_result(console, facts, times)
-    return DONE if equal else FAILED
+    answer(options.json, facts, lambda: _print(make_console(), facts, kernel, text, batch))
+    return DONE if same else FAILED
 
 
 def answer_first(table: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
@@ -153,12 +137,7 @@ def read_standard_library() -> Text:
     return Text(files, size_bytes, tuple(numbers), ids)
 
 
-def make_table(text: Text) -> np.ndarray:
-    """Return an embedding for each word: (vocabulary, 384) float32."""
-    return np.random.default_rng(0).standard_normal((len(text.words), WIDTH), dtype=np.float32)
-
-
-def make_batch(text: Text, sequences: int) -> np.ndarray:
+def _batch(text: Text, sequences: int) -> np.ndarray:
     """Return the ids of sequences picked from all over the text, as in training: (sequences, 512) int64."""
     whole = len(text.ids) // SEQUENCE
     if sequences > whole:
@@ -167,100 +146,75 @@ def make_batch(text: Text, sequences: int) -> np.ndarray:
     return text.ids[: whole * SEQUENCE].reshape(whole, SEQUENCE)[picked]
 
 
-def measure(kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndarray, rounds: int) -> Times:
-    """Time the look-up by gathernest, by gathernest on one thread and by NumPy, in turn, round by round."""
-    from ...kernels.runtime.launch import available_threads
-
-    def on_one_thread(given: np.ndarray | None) -> None:
-        with knobs.scope(num_threads=1):
-            kernel(table, batch, given)
-
-    calls: dict[str, Callable[[np.ndarray | None], object]] = {
-        "gathernest": lambda given: kernel(table, batch, given),
-        "gathernest on one thread": on_one_thread,
-        "numpy.take": lambda given: np.take(table, batch, axis=0, out=given, mode="raise" if given is None else "clip"),
+def measure(
+    kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndarray, rounds: int
+) -> dict[str, dict[str, float]]:
+    """Return medians in milliseconds of interleaved rounds, by who and by whether the call allocates the result."""
+    calls = {
+        "gathernest allocated_ms": lambda: kernel(table, batch),
+        "gathernest out_given_ms": lambda: kernel(table, batch, out),
+        "numpy.take allocated_ms": lambda: np.take(table, batch, axis=0),
+        "numpy.take out_given_ms": lambda: np.take(table, batch, axis=0, out=out, mode="clip"),
     }
-    if available_threads() == 1:
-        del calls["gathernest"]
-    given = {"allocated_ms": None, "out_given_ms": out}
-    candidates = {(name, kind): partial(call, array) for name, call in calls.items() for kind, array in given.items()}
     with progress("timing"):
-        timings = time_interleaved({" ".join(key): call for key, call in candidates.items()}, rounds=rounds)
-    return {name: {kind: round(1e3 * timings.median_s(f"{name} {kind}"), 3) for kind in given} for name in calls}
+        timings = time_interleaved(calls, rounds=rounds)
+    found: dict[str, dict[str, float]] = {}
+    for name in calls:
+        who, kind = name.split()
+        found.setdefault(who, {})[kind] = round(1e3 * timings.median_s(name), 3)
+    return found
 
 
-def _print_input(console: "Console", text: Text, table: np.ndarray, batch: np.ndarray) -> None:
-    words = " ".join(text.words[number] for number in batch[0, :12])
-    console.print("Looking up the words of Python's standard library", style="bold")
-    _print_rows(
-        console,
-        ("text", f"{text.files} source files, {text.size_bytes / 1e6:.1f} MB"),
-        ("tokens", f"{len(text.ids):,}, of {len(text.words):,} kinds"),
-        ("table", f"an embedding of {WIDTH} float32 for each kind, {table.nbytes / 2**20:.1f} MiB"),
-        ("batch", f"{len(batch)} sequence{'s' * (len(batch) != 1)} of {SEQUENCE} tokens; the first begins: {words}"),
-    )
-
-
-def _print_stages(console: "Console", kernel: "Kernel") -> None:
+def _print(console: "Console", facts: dict[str, Any], kernel: "Kernel", text: Text, batch: np.ndarray) -> None:
     from ...kernels.runtime.compile import run_stages
+    from ...kernels.runtime.launch import available_threads
     from ...kernels.runtime.plan import make_plan
 
+    words = " ".join(text.words[number] for number in batch[0, :9])[:40]
+    console.print("Looking up the words of Python's standard library", style="bold")
+    rows = [
+        ("  text", f"{text.files} source files, {text.size_bytes / 1e6:.1f} MB"),
+        ("  tokens", f"{len(text.ids):,}, of {len(text.words):,} kinds, each with {WIDTH} random float32"),
+        ("  batch", f"{len(batch)} sequence{'s' * (len(batch) != 1)} of {SEQUENCE} tokens; the first begins: {words}"),
+    ]
+    print_table(console, ("", ""), rows)
     stages = {stage.pass_name: stage for stage in run_stages(make_plan(kernel.problem, kernel.schedule))}
     operator = next(line.strip() for line in stages["operator"].text.splitlines() if "= gather." in line)
-    _print_part(console, "The operator", [operator])
+    _print_lines(console, "The operator", [operator])
     for title, name in (("Its loop nest", "lower-to-nest"), ("The nest, scheduled", SCHEDULED_NEST)):
-        _print_part(console, title, (draw(stages[name]) or "").splitlines())
-    _print_part(console, "The code that copies a tile, as Numba compiles it", _copying_function(kernel.source))
-
-
-def _copying_function(source: str) -> list[str]:
-    """Return the lines of the function that stores, without its decorator."""
-    functions = [part for part in source.split("\n\n\n") if _STORE.search(part) and "def " in part]
-    lines = functions[0].splitlines() if functions else []
-    return [line for line in lines if not line.startswith("@")]
-
-
-def _print_part(console: "Console", title: str, lines: Sequence[str]) -> None:
-    console.print(f"\n{title}", style="bold")
-    for line in lines:
-        _print_filled(console, line.strip(), " " * (len(line) - len(line.lstrip()) + 2), 4)
-
-
-def _print_rows(console: "Console", *rows: tuple[str, str]) -> None:
-    for name, value in rows:
-        _print_filled(console, f"{name:<9}{value}", "  ", 9)
-
-
-def _print_filled(console: "Console", text: str, indent: str, more: int) -> None:
-    columns = min(console.width, MOST_COLUMNS) if console.is_terminal else MOST_COLUMNS
-    console.print(textwrap.fill(text, columns, initial_indent=indent, subsequent_indent=indent + " " * more))
-
-
-def _print_result(console: "Console", facts: dict[str, Any], times: Times) -> None:
-    from ...kernels.runtime.launch import available_threads
-
+        _print_lines(console, title, (draw(stages[name]) or "").splitlines())
+    functions = [part for part in kernel.source.split("\n\n\n") if _STORE.search(part) and "def " in part]
+    lines = [line for line in "".join(functions[:1]).splitlines() if not line.startswith("@")]
+    _print_lines(console, "The code that copies a tile, as Numba compiles it", lines)
     console.print("\nThe result", style="bold")
-    shape = f"{facts['indices'][0]}x{facts['indices'][1]}x{WIDTH}xf32"
+    shape = f"{len(batch)}x{SEQUENCE}x{WIDTH}xf32"
     if not facts["same_bytes"]:
         console.print(f"  {shape}, and NOT what numpy.take gives; please report this", style="bold red")
         return
-    first_ms, ready = f"{1e3 * facts['first_s']:.0f} ms", f"{facts['ready_s']:.2f} s"
-    by_kernel = f"by the kernel, in {first_ms} with all that Python imported for it"
-    by_numpy = f"by NumPy, in {first_ms}: a call does not wait for the compiler"
-    kernel = f"compiled by another process meanwhile, {ready} after the call; it has answered since"
+    first = f"{1e3 * facts['first_s']:.0f} ms after the call, by the kernel, which was in the cache or compiled at once"
+    if facts["first_by_numpy"]:
+        first = f"{1e3 * facts['first_s']:.0f} ms after the call, by NumPy: a call does not wait for the compiler"
     moved = facts["bytes_moved"]
-    _print_rows(
-        console,
-        ("first", by_numpy if facts["first_by_numpy"] else by_kernel),
-        ("kernel", kernel if facts["first_by_numpy"] else "in the cache, or compiled at once"),
-        ("result", f"{shape}, byte for byte what numpy.take gives"),
-        ("moved", f"{moved / 2**20:.0f} MiB a look-up: indices and rows read, result written"),
-    )
-    console.print(f"\nMedians of {facts['rounds']} interleaved rounds", style="bold")
-    console.print(f"  {'':<26}{'result allocated':>24}{'out= given':>24}")
-    for name, measured in times.items():
-        cells = [f"{ms:.1f} ms {moved / ms / 1e6:6.1f} GB/s" for ms in measured.values()]
-        label = f"{name}, {available_threads()} threads" if name == "gathernest" else name
-        console.print(f"  {label:<26}{cells[0]:>24}{cells[1]:>24}")
+    rows = [
+        ("  first", first),
+        ("  kernel", f"{facts['ready_s']:.2f} s after the call; it has answered since"),
+        ("  result", f"{shape}, byte for byte what numpy.take gives"),
+        ("  moved", f"{moved / 2**20:.0f} MiB a look-up: indices and rows read, result written"),
+    ]
+    print_table(console, ("", ""), rows)
+    console.print(f"\nMedians of {facts['rounds']} interleaved rounds, on {available_threads()} threads", style="bold")
+    times = [
+        (f"  {name}", *(f"{ms:.1f} ms {moved / ms / 1e6:6.1f} GB/s" for ms in measured.values()))
+        for name, measured in facts["median_ms"].items()
+    ]
+    print_table(console, ("", ">    result allocated", ">          out= given"), times)
     remark = "numpy.take has one thread; with out= it runs in mode='clip', without a buffer."
     console.print(f"  {remark}", style="dim")
+
+
+def _print_lines(console: "Console", title: str, lines: list[str]) -> None:
+    console.print(f"\n{title}", style="bold")
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped = textwrap.fill(line.strip(), MOST_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}    ")
+        console.print(wrapped)

@@ -18,7 +18,18 @@ from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
 from ...kernels.host.machine import BUSY_CORES, built_in_machine
 from ...lowering.programs import PROGRAMS, find
-from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_file, make_console, progress
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    add_option,
+    answer,
+    check_file,
+    make_console,
+    print_table,
+    progress,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,26 +80,28 @@ def run(options: argparse.Namespace) -> int:
         return _calibrate(options)
     findings = Findings()
     facts = gather_facts(findings)
-    if options.json:
-        print(json.dumps({**facts, "problems": findings.problems, "notes": findings.notes}, indent=1))
-    else:
-        _print_facts(make_console(), facts, findings)
+    found = {**facts, "problems": findings.problems, "notes": findings.notes}
+    answer(options.json, found, lambda: _print_facts(make_console(), facts, findings))
     return FAILED if findings.problems else DONE
 
 
 def gather_facts(findings: Findings) -> Facts:
     """Return the facts by section, and add to the findings."""
     findings.problems += [problem for name in LEAST_VERSIONS if (problem := problem_with(name)) is not None]
-    can_compile = not findings.problems
     settings = _settings(findings)
+    looks = {
+        "machine_model": _machine_model,
+        "threads": _thread_facts,
+        "cache": _cache_facts,
+        "check": _check,
+        "compilation": _compilation,
+    }
+    can_compile = not any(problem_with(name) for name in LEAST_VERSIONS)
+    found = {name: look(findings) if can_compile else {} for name, look in looks.items()}
     return {
         "versions": _versions(),
         "machine": _machine_facts(),
-        "machine_model": _machine_model(findings) if can_compile else {},
-        "threads": _thread_facts(findings) if can_compile else {},
-        "cache": _cache_facts(findings) if can_compile else {},
-        "check": _check(findings) if can_compile else {},
-        "compilation": _compilation(findings) if can_compile else {},
+        **found,
         "programs": _programs(),
         "settings": settings,
     }
@@ -126,15 +139,8 @@ def _machine_model(findings: Findings) -> dict[str, Any]:
     found = known_calibration()
     facts: dict[str, Any] = {"name": model.pop("name"), "because": because, "calibration": None}
     if found is not None:
-        facts["calibration"] = {
-            "date": found.date,
-            "age_days": round(found.age_days, 2),
-            "threads": found.threads,
-            "other_cores": found.other_cores,
-            "fields": {
-                name: list(value) if isinstance(value, tuple) else value for name, value in found.fields.items()
-            },
-        }
+        names = ("date", "threads", "other_cores", "fields")
+        facts["calibration"] = {name: getattr(found, name) for name in names} | {"age_days": round(found.age_days, 2)}
         findings.notes += _doubts(found)
     return facts | model
 
@@ -254,29 +260,17 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _calibration_text(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "none; gathernest doctor --calibrate measures it"
-    hours = 24 * found["age_days"]
-    age = f"{hours:.0f} hours" if hours < 48 else f"{found['age_days']:.0f} days"
-    return f"{age} old, of {found['date']}, for {found['threads']} threads"
-
-
 def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
     calibration, beside = facts["machine_model"].get("calibration"), {}
     if calibration is not None and knobs.machine is None:
         beside = _beside_built_in(facts["machine_model"], calibration["fields"])
     for section, entries in facts.items():
         console.print(section.replace("_", " "), style="bold")
-        for name, value in entries.items():
-            label, text = _label(name), _shown(name, value)
-            if section in ("versions", "programs", "settings", "machine_model"):  # names that are typed as they stand
-                label, text = name, beside[name] if section == "machine_model" and name in beside else str(value)
-            if name == "calibration":
-                text = _calibration_text(value)
-            console.print(f"  {label:<26} {text}")
-        if not entries:
-            console.print("  none set" if section == "settings" else "  not looked at", style="dim")
+        shown = {name: _shown(name, value) for name, value in entries.items()}
+        if section == "machine_model":
+            shown |= {name: str(value) for name, value in entries.items() if "_bytes" in name} | beside
+        rows = [(f"  {name:<26}", text) for name, text in shown.items()]
+        print_table(console, ("", ""), rows or [("  none set" if section == "settings" else "  not looked at",)])
     for text in findings.notes:
         console.print(f"note: {text}", style="yellow")
     for text in findings.problems:
@@ -285,11 +279,13 @@ def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
         console.print("Everything that gathernest needs works.", style="green")
 
 
-def _label(name: str) -> str:
-    return name.removesuffix("_bytes").replace("_bytes_", "_").replace("_", " ")
-
-
 def _shown(name: str, value: Any) -> str:
+    if name == "calibration":
+        if value is None:
+            return "none; gathernest doctor --calibrate measures it"
+        days = value["age_days"]
+        age = f"{24 * days:.0f} hours" if days < 2 else f"{days:.0f} days"
+        return f"{age} old, of {value['date']}, for {value['threads']} threads"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_shown(f'{key}_bytes', size)}" for key, size in value.items()) or "not known"
     if isinstance(value, bool):
@@ -313,10 +309,8 @@ def _calibrate(options: argparse.Namespace) -> int:
     if options.machine_file is not None:
         Path(options.machine_file).write_text(json.dumps(found.description(), indent=1) + "\n")
     kept = None if options.dry_run else keep(found)
-    if options.json:
-        print(json.dumps({**found.to_json(), "file": None if kept is None else str(kept)}))
-    else:
-        _print_calibration(found, kept)
+    facts = {**found.to_json(), "file": None if kept is None else str(kept)}
+    answer(options.json, facts, lambda: _print_calibration(found, kept))
     return DONE
 
 
@@ -354,18 +348,16 @@ def _forget(as_json: bool) -> int:
     from ...kernels.machine.calibrate import forget
 
     path = forget()
-    if as_json:
-        print(json.dumps({"removed": None if path is None else str(path)}))
-    else:
-        result = "this machine has not been measured" if path is None else f"removed {path}"
-        make_console().print(f"{result}; schedules are chosen by the built-in model {built_in_machine().model.name}")
+    result = "this machine has not been measured" if path is None else f"removed {path}"
+    text = f"{result}; schedules are chosen by the built-in model {built_in_machine().model.name}"
+    answer(as_json, {"removed": None if path is None else str(path)}, lambda: make_console().print(text))
     return DONE
 
 
 def _print_calibration(found: "Calibration", kept: Path | None) -> None:
     console = make_console()
-    for name, text in _beside_built_in(found.fields, found.fields).items():
-        console.print(f"{name:<20} {text}")
+    rows = _beside_built_in(found.fields, found.fields).items()
+    print_table(console, ("", ""), [(f"{name:<20}", text) for name, text in rows])
     for note in _unmeasured(found):
         console.print(f"note: {note}", style="yellow")
     if kept is None:

@@ -19,6 +19,7 @@ from ..console.terminal import (
     Parser,
     UsageError,
     add_option,
+    answer,
     check_file,
     flag_of,
     integer,
@@ -55,15 +56,11 @@ options that it came from. They are read from there; those on the command line
 go first. With --step and --bisect the FILE may be left out: the stages are made
 here. The exit status is 1 where a stage gives other bytes than the reference.
 
---step prints the operations that an element depends on. On a terminal it reads
-commands: Enter or n for the next step, p for the one before, g N for step N, l
-for all of them, q to end. Bytes and cache lines are counted from the first byte
-of each array. --bisect interprets every stage on small arrays; -o writes a file
-that `gathernest exec` runs again."""
-HELP = "Enter or n: next, p: previous, g N: step N, l: all, q: end"
-CONTEXT = 2
+--step prints the operations that an element depends on. Bytes and cache lines
+are counted from the first byte of each array. --bisect interprets every stage
+on small arrays; -o writes a file that `gathernest exec` runs again."""
 # The options that are only for a way to run a stage, by the option that chooses it; None compares its bytes.
-OPTIONS_OF = {None: ("engine", "compare"), "step": ("stage", "threads", "interactive"), "bisect": ("prove", "output")}
+OPTIONS_OF = {None: ("engine", "compare"), "step": ("stage", "threads"), "bisect": ("prove", "output")}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -87,7 +84,6 @@ def add_arguments(parser: Parser) -> None:
     stage = "operator or a pass; the scheduled nest, or FILE as it is, when omitted"
     add_option(group, "--stage NAME", stage)
     add_option(group, "--threads N", "that share parallel loops (default: those of a large gather)", type=positive)
-    add_option(group, "-i --interactive", "read commands where there is no terminal, too")
     group = parser.add_argument_group("the wrong pass")
     add_option(group, "--bisect", "find the pass after which the gather is wrong, and a small gather that shows it")
     add_option(group, "--prove", "prove each pass for all sizes instead, which needs the extra prove")
@@ -164,17 +160,10 @@ def _run_stage(options: argparse.Namespace) -> int:
 
 
 def _step(options: argparse.Namespace) -> int:
-    """Print or play the steps."""
-    if options.json and options.interactive:
-        raise UsageError("--json prints one object, and --interactive reads commands; leave out one of them")
+    """Print the steps."""
     with progress("interpreting"):
         steps = _steps(options)
-    if options.json:
-        print(json.dumps(steps.to_json()))
-    elif options.interactive or (sys.stdin.isatty() and sys.stdout.isatty()):
-        _play(steps)
-    else:
-        make_console().print(str(steps))
+    answer(options.json, steps.to_json() if options.json else None, lambda: make_console().print(str(steps)))
     return DONE if steps.is_right else FAILED
 
 
@@ -204,55 +193,6 @@ def _element(text: str) -> int | tuple[int, ...]:
         return tuple(map(parse_whole, text.split(","))) if "," in text else parse_whole(text)
     except ValueError:
         raise UsageError(f"--step: expected a position such as 3,1 or a number such as 7, got {show(text)}") from None
-
-
-def _play(steps: "Steps") -> None:
-    """Read commands until `q` or the end of the input, and print a step for each."""
-    console = make_console()
-    console.print(f"{steps.head()}\n{HELP}")
-    number = 0
-    console.print(_shown(steps, number))
-    while True:
-        try:
-            words = input(f"step {number + 1} of {len(steps)}> ").split()
-        except EOFError:
-            return console.print()
-        command, rest = (words[0], words[1:]) if words else ("n", [])
-        if command == "q":
-            return None
-        if command == "l" and not rest:
-            console.print(str(steps))
-            continue
-        wanted = _wanted(command, rest, number, len(steps))
-        if isinstance(wanted, str):
-            console.print(wanted)
-            continue
-        number = wanted
-        console.print(_shown(steps, number))
-
-
-def _wanted(command: str, rest: list[str], number: int, count: int) -> int | str:
-    """Return the number of the step that a command asks for, or what is wrong with it."""
-    if command in ("n", "p") and not rest:
-        wanted = number + (1 if command == "n" else -1)
-        return wanted if 0 <= wanted < count else f"this is the {'last' if command == 'n' else 'first'} step"
-    if command == "g":
-        if len(rest) == 1 and rest[0].isdecimal() and 1 <= int(rest[0]) <= count:
-            return int(rest[0]) - 1
-        return f"there is no step {' '.join(rest)!r}; give g with a number from 1 to {count}"
-    return f"there is no command {' '.join([command, *rest])!r}; {HELP}"
-
-
-def _shown(steps: "Steps", number: int) -> str:
-    """Return a step below the lines of the stage around it."""
-    step, lines = steps[number], steps.text.splitlines()
-    first = max(step.line - 1 - CONTEXT, 0)
-    around = [
-        f"{'>' if at == step.line else ' '} {at:>3} | {row}"
-        for at, row in enumerate(lines[first : step.line + CONTEXT], first + 1)
-    ]
-    thread = "" if step.thread is None else f" thread {step.thread}"
-    return "\n".join([f"[{number + 1}/{len(steps)}] line {step.line}{thread}", *around, f"{step}"])
 
 
 # ---- the wrong pass ----

@@ -2,9 +2,8 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
@@ -69,8 +68,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--allow-external-data")
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """A gather to report: its name in the page, the problem, and what it is compiled with."""
 
     name: str
@@ -87,9 +85,9 @@ def run(options: argparse.Namespace) -> int:
     check_file("-o", options.output)
     take_target(options, is_timed=not options.no_timing)
     given = _given(options.schedule, options.pipeline)
-    names = ("schedule", "pipeline", "machine", "revision")
-    given_others = options.against, options.against_pipeline, options.against_machine, options.against_revision
-    others = {name: other for name, other in zip(names, given_others, strict=True) if other is not None}
+    kinds = {"": "schedule", "_pipeline": "pipeline", "_machine": "machine", "_revision": "revision"}
+    others = {kind: getattr(options, f"against{name}") for name, kind in kinds.items()}
+    others = {kind: other for kind, other in others.items() if other is not None}
     if options.model is not None:
         if isinstance(given, Pipeline) or others or options.named:
             raise UsageError("--pipeline, --against and --with are for one gather, and this is a model; leave them out")

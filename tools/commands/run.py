@@ -1,7 +1,6 @@
 """`gathernest run`: run a model, say where its gathers run and why, and compare it with its runtime alone."""
 
 import argparse
-import json
 import re
 import textwrap
 import time
@@ -19,7 +18,20 @@ from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.timing import time_interleaved
 from ..console.model_inputs import Arrays, describe_problem, named_files, random_inputs, read_inputs
 from ..console.problem_options import ASSUMED_SIZE, parse_sizes
-from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_folder, make_console, positive, seed
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    add_option,
+    answer,
+    check_folder,
+    make_console,
+    positive,
+    print_table,
+    seed,
+    time_text,
+)
 
 # The rounds of `--compare`, and the longest time of a trial in seconds.
 ROUNDS, MAX_TRIAL_S = 9, 30.0
@@ -89,10 +101,7 @@ def run(options: argparse.Namespace) -> int:
         **({"plan": _plan_facts(model.plan)} if options.plan else {}),
         **({"compare": comparison} if comparison else {}),
     }
-    if options.json:
-        print(json.dumps(facts))
-    else:
-        _print_report(facts, inputs, model.plan if options.plan else None)
+    answer(options.json, facts, lambda: _print_report(facts, inputs, model.plan if options.plan else None))
     return FAILED if comparison and not comparison["equal"] else DONE
 
 
@@ -192,14 +201,9 @@ def _write(outputs: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _plan_facts(plan: Plan) -> dict[str, Any]:
+    names = ("node", "kind", "operands", "reason")
     gathers = [
-        {
-            "node": entry.node,
-            "kind": entry.kind,
-            "operands": entry.operands,
-            "runs": "here" if entry.is_here else "runtime",
-            "reason": entry.reason,
-        }
+        {**{name: getattr(entry, name) for name in names}, "runs": "here" if entry.is_here else "runtime"}
         for entry in plan
     ]
     return {"runtime": plan.runtime, "gathers": gathers}
@@ -207,43 +211,36 @@ def _plan_facts(plan: Plan) -> dict[str, Any]:
 
 def _print_list(model: Model, *, as_json: bool) -> int:
     problems = model.gathers(ASSUMED_SIZE)
-    if as_json:
-        entries = [{"node": name, "gather": describe_problem(problem)} for name, problem in problems.items()]
-        print(json.dumps({"model": model.name, "gathers": entries}))
-        return DONE
-    for name, problem in problems.items():
-        print(f"{name}: {describe_problem(problem)}")
-    if not problems:
-        print(f"{model.name} has no gather that can run here")
+    entries = [{"node": name, "gather": describe_problem(problem)} for name, problem in problems.items()]
+    lines = [f"{entry['node']}: {entry['gather']}" for entry in entries]
+    text = "\n".join(lines) or f"{model.name} has no gather that can run here"
+    answer(as_json, {"model": model.name, "gathers": entries}, lambda: print(text))
     return DONE
 
 
 def _print_report(facts: dict[str, Any], inputs: Arrays, plan: Plan | None) -> None:
     console = make_console()
     console.print(f"{facts['model']}: {facts['milliseconds']:.2f} ms, what had to be compiled included", style="bold")
-    width = max(map(len, (*inputs, *facts["outputs"])), default=0)
-    for name, array in inputs.items():
-        console.print(f"input   {name:<{width}}  {_describe(array)}", markup=False)
-    for name, output in facts["outputs"].items():
-        where = "" if output["file"] is None else f"  {output['file']}"
-        console.print(f"output  {name:<{width}}  {output['type']}{where}", markup=False)
+    rows = [("input ", f"{name} ", _describe(array)) for name, array in inputs.items()]
+    rows += [("output ", f"{name} ", f"{each['type']} ", each["file"] or "") for name, each in facts["outputs"].items()]
+    print_table(console, ("", "", "", ""), rows)
     for line in [] if plan is None else str(plan).splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4)
         for part in textwrap.wrap(line, COLUMNS, subsequent_indent=indent, break_long_words=False):
-            console.print(part, markup=False, highlight=False)
+            console.print(part)
     if "compare" not in facts:
         return
     found = facts["compare"]
-    console.print(f"{'':<34}{'alone':>16}{'in turn':>16}")
-    for name, alone in found["alone_us"].items():
-        console.print(f"{name:<34}{alone:>13,.1f} µs{found['in_turn_us'][name]:>13,.1f} µs")
-    console.print(f"{'ratio, in turn':<34}{'':>16}{found['ratio']:>15.2f}x")
+    times = [
+        (name, time_text(alone), time_text(found["in_turn_us"][name])) for name, alone in found["alone_us"].items()
+    ]
+    print_table(console, ("", ">alone", ">in turn"), [*times, ("ratio, in turn", "", f"{found['ratio']:.2f}x")])
     rounds = f"{found['rounds']} round{'s' * (found['rounds'] != 1)}"
     console.print(f"Medians of {rounds}; {found['cpu']}, {found['cores']} cores.")
     if found["equal"]:
         console.print(f"{found['with']} gives the same bytes.", style="green")
     for difference in found["differences"]:
-        console.print(difference, style="red", markup=False)
+        console.print(difference, style="red")
 
 
 def _describe(value: Any) -> str:

@@ -5,8 +5,6 @@ import itertools
 import json
 import shlex
 import sys
-import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.array_spec import ArraySpec
@@ -27,7 +25,7 @@ from ..console.problem_options import (
     take_target,
 )
 from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_diff
-from ..console.terminal import DONE, Parser, add_option, flag_of, make_console, positive, progress
+from ..console.terminal import DONE, Parser, add_option, answer, flag_of, make_console, positive, print_table, progress
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -44,10 +42,6 @@ CODE_STAGES = {
 NO_STAGES = (*CODE_STAGES, "all", "list")
 NEST = "lower-to-nest"
 ROUNDS = 9
-# Columns that a description has behind the name of its stage, and how far it is indented below it otherwise.
-LEAST_ROOM, INDENT = 40, " " * 4
-# Columns of each of the hot loops of `--upstream`.
-LOOP_WIDTH = 56
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
@@ -158,14 +152,15 @@ def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
 
     with progress("explaining") as show:
         explanation = explain(kernel, rounds=rounds, progress=lambda step: show(said=step))
-    if as_json:
-        print(json.dumps({**explanation.to_json(), "gather": _title(kernel)}))
-        return DONE
     console = make_console()
-    console.print(_title(kernel), style="bold")
-    for name, lines in explanation.sections().items():
-        console.print(f"\n{name}", style="bold")
-        console.print("\n".join(lines))
+
+    def print_text() -> None:
+        console.print(_title(kernel), style="bold")
+        for name, lines in explanation.sections().items():
+            console.print(f"\n{name}", style="bold")
+            console.print("\n".join(lines))
+
+    answer(as_json, {**explanation.to_json(), "gather": _title(kernel)}, print_text)
     return DONE
 
 
@@ -191,10 +186,8 @@ def _print_upstream(kernel: Kernel, stages: "Stages", options: argparse.Namespac
     name = options.stage or list(stages)[-1]
     found = beside_upstream(kernel.plan, name, stages[name].text, options.rounds or ROUNDS)
     command = _show_command(options, name, str(kernel.schedule))
-    if options.json:
-        print(json.dumps({"gather": _title(kernel), **found.to_json(), "command": _whole_command(found, command)}))
-    else:
-        _print_beside(found, command)
+    facts = {"gather": _title(kernel), **found.to_json(), "command": _whole_command(found, command)}
+    answer(options.json, facts, lambda: _print_beside(found, command))
 
 
 def _show_command(options: argparse.Namespace, stage: str, schedule: str) -> str:
@@ -212,15 +205,6 @@ def _whole_command(found: "BesideUpstream", show: str) -> str:
     return " \\\n  | ".join([show, "gathernest-opt -t upstream", *found.command.split(" | ")])
 
 
-def columns(left: Sequence[str], right: Sequence[str], width: int = LOOP_WIDTH) -> list[str]:
-    """Return lines of two texts beside each other; one that is too long for its column ends in dots."""
-    cropped = (
-        [text if len(text) <= width else f"{text[: width - 3]}..." for text in pair]
-        for pair in itertools.zip_longest(left, right, fillvalue="")
-    )
-    return [f"{first:<{width}} | {second}".rstrip() for first, second in cropped]
-
-
 def _print_beside(found: "BesideUpstream", show: str) -> None:
     """Print a comparison."""
     from ...playground.beside_upstream import OURS, THEIRS
@@ -236,19 +220,14 @@ def _print_beside(found: "BesideUpstream", show: str) -> None:
             *(f"{maker:<10}  {found.times_us[maker]:.2f} µs" for maker in (OURS, THEIRS)),
             f"{OURS} is {found.ratio:.2f} times as fast: the median of the ratios within each round",
         ],
-        "Hot loops (--json has the whole assembly)": _hot_loops(found.hot_loops(OURS), found.hot_loops(THEIRS)),
     }
-    for number, (title, lines) in enumerate(sections.items()):
-        console.print(f"\n{title}" if number else title, style="bold")
-        console.print("\n".join(lines))
-
-
-def _hot_loops(ours: Sequence["HotLoop"], theirs: Sequence["HotLoop"]) -> list[str]:
-    """Return the loops of both, the first beside the first and so on."""
-    lines = columns(["gathernest"], ["upstream"])
-    for left, right in itertools.zip_longest(ours, theirs):
-        lines += columns(_loop_lines(left), _loop_lines(right))
-    return lines
+    for title, lines in sections.items():
+        console.print(title, style="bold")
+        console.print("\n".join(lines), end="\n\n")
+    console.print("Hot loops (--json has the whole assembly)", style="bold")
+    loops = itertools.zip_longest(found.hot_loops(OURS), found.hot_loops(THEIRS))
+    pairs = (itertools.zip_longest(*map(_loop_lines, pair), fillvalue="") for pair in loops)
+    print_table(console, ("gathernest", "| upstream"), [(left, f"| {right}") for pair in pairs for left, right in pair])
 
 
 def _loop_lines(loop: "HotLoop | None") -> list[str]:
@@ -365,31 +344,19 @@ def _print_list(stages: "Stages", kernel: Kernel) -> None:
     from ...lowering.registry import summary
 
     console = make_console()
-    width = console.width if console.is_terminal else 200
     before = None
     for name, stage in stages.items():
         said = "The gather as its document states it." if name == "operator" else summary(stage.pass_name)
         if stage.text == before:
             said = f"(changed nothing) {said}"
         style = "dim" if stage.text == before else ""
-        console.print(_row(f"{name:<22}{stage.op_count:>4} ops  ", said, width), style=style)
+        console.print(f"{name:<22}{stage.op_count:>4} ops  {said}", style=style, soft_wrap=not console.is_terminal)
         before = stage.text
     is_given = kernel.plan.given is not None
     for name, said in CODE_STAGES.items():
         if name == "pipeline" or not kernel.plan.missing_pass:  # the others are made of loops
-            console.print(_row(f"{name:<32}", f"{said[:1].upper() + said[1:]}.", width))
+            line = f"{name:<32}{said[:1].upper() + said[1:]}."
+            console.print(line, soft_wrap=not console.is_terminal)
     text = kernel.pipeline.replace(",", ",\n") if is_given else str(kernel.schedule).replace("},", "},\n")
     console.print("\nThe pipeline (--passes)" if is_given else "\nThe schedule (--schedule)", style="bold")
     console.print(text or ("no passes" if is_given else "none: one thread runs the nest as it stands"))
-
-
-def _row(head: str, said: str, width: int) -> str:
-    """Return a row of the table; what is said begins a line of its own where there is little room behind the head."""
-    if len(head) + len(said) <= width:
-        return head + said
-    is_below = width - len(head) < LEAST_ROOM
-    indent = INDENT if is_below else " " * len(head)
-    lines = textwrap.wrap(
-        said, width, initial_indent=indent if is_below else head, subsequent_indent=indent, break_on_hyphens=False
-    )
-    return "\n".join([head.rstrip(), *lines] if is_below else lines)

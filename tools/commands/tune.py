@@ -1,7 +1,6 @@
 """`gathernest tune`: find the fastest schedule of a gather on this machine, and record it for later calls."""
 
 import argparse
-import json
 from collections.abc import Callable, Sized
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +19,14 @@ from ..console.terminal import (
     Parser,
     UsageError,
     add_option,
+    answer,
     check_file,
     make_console,
     positive,
     positive_seconds,
+    print_table,
     progress,
+    time_text,
 )
 
 if TYPE_CHECKING:
@@ -91,10 +93,7 @@ def _tune(options: argparse.Namespace) -> int:
             progress=lambda step: show(done=step.done, total=step.total, said=_said(step)),
             **_measuring(options, time_limit_s=options.time_limit),
         )
-    if options.json:
-        print(json.dumps(_as_json(result)))
-    else:
-        _print_result(result)
+    answer(options.json, _as_json(result), lambda: _print_result(result))
     return DONE
 
 
@@ -126,15 +125,16 @@ def _as_json(result: "TuningResult") -> dict[str, Any]:
 
 
 def _print_result(result: "TuningResult") -> None:
+    from rich.text import Text
+
     console = make_console()
-    console.print(f"{'':10} {'time':>12} {'ratio':>7}  schedule", style="bold")
-    styles = {"winner": "green", "failed": "red", "abandoned": "dim"}
+    styles, rows = {"winner": "green", "failed": "red", "abandoned": "dim"}, list[list[Text]]()
     for trial in result.trials:
-        time = "" if trial.time_us is None else f"{trial.time_us:.1f} us"
+        time = "" if trial.time_us is None else time_text(trial.time_us)
         ratio = "" if trial.ratio is None else f"{trial.ratio:.2f}x"
-        reason = f": {trial.reason}" if trial.reason else ""
-        line = f"{trial.outcome:10} {time:>12} {ratio:>7}  {_shown(str(trial.schedule))}{reason}"
-        console.print(line, style=styles.get(trial.outcome, ""))
+        said = _shown(str(trial.schedule)) + (f": {trial.reason}" if trial.reason else "")
+        rows.append([Text(cell, style=styles.get(trial.outcome, "")) for cell in (trial.outcome, time, ratio, said)])
+    print_table(console, ("", ">time", ">ratio", "schedule"), rows)
     console.print(f"{result.summary[:1].upper()}{result.summary[1:]}.", style="bold")
     where = "not recorded" if result.file is None else f"recorded in {result.file}"
     console.print(f"The result is {where}.")
@@ -166,16 +166,11 @@ def _read(where: str, verb: str, read: Callable[[], Records]) -> Records:
 
 def _print_list(as_json: bool) -> int:
     records = _records()
-    if as_json:
-        entries = {key: record.to_json() for key, record in records.items()}
-        print(json.dumps({"file": str(_file()), "records": entries}))
-        return DONE
-    console = make_console()
-    console.print(f"{_count(records)} in {_file()}", style="bold")
+    lines = [f"{_count(records)} in {_file()}"]
     for number, record in enumerate(records.values(), 1):
-        console.print(f"{number:3}  {_named(record)}")
-        console.print(f"     {_described(record)}", style="dim")
-    return DONE
+        lines += [f"{number:3}  {_named(record)}", f"     {_described(record)}"]
+    entries = {key: record.to_json() for key, record in records.items()}
+    return _say({"file": str(_file()), "records": entries}, "\n".join(lines), as_json)
 
 
 def _named(record: Record) -> str:
@@ -247,10 +242,8 @@ def _replay(options: argparse.Namespace) -> int:
             except (GathernestError, TypeError) as error:  # a record's arguments may be those of another version
                 entries.append({**entry, "error": str(error)})
             step(1)
-    if options.json:
-        print(json.dumps({"file": str(_file()), "records": entries}))
-    else:
-        _print_replay(list(records.values()), entries)
+    facts = {"file": str(_file()), "records": entries}
+    answer(options.json, facts, lambda: _print_replay(list(records.values()), entries))
     return FAILED if any(entry["error"] for entry in entries) else DONE
 
 
@@ -275,8 +268,5 @@ def _count(records: Sized) -> str:
 
 
 def _say(facts: dict[str, Any], text: str, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        make_console().print(text)
+    answer(as_json, facts, lambda: make_console().print(text))
     return DONE

@@ -12,7 +12,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
 from ..console.problem_options import add_problem_options, check_no_problem, parse_sizes, problem_arguments
-from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, answer, make_console, positive, progress
 
 EXAMPLES = """examples:
   gathernest warm
@@ -57,11 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _list(as_json: bool) -> int:
     kernels = list(usual_kernels())
-    if as_json:
-        print(json.dumps({"kernels": kernels}))
-    else:
-        for arguments in kernels:
-            print(describe(arguments))
+    answer(as_json, {"kernels": kernels}, lambda: print("\n".join(map(describe, kernels))))
     return DONE
 
 

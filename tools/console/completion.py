@@ -13,27 +13,22 @@ FILES, FOLDERS = ("FILE", "MODEL", "input_file", "output_file"), ("DIR",)
 
 
 class PrintCompletion(argparse.Action):
-    """The option `--print-completion=SHELL`: prints the script for a shell, and ends."""
+    """The option `--print-completion=SHELL`: prints what shtab writes for a shell, and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        print(_script(parser, values))
+        try:
+            import shtab  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise DependencyError(
+                "--print-completion writes the script with shtab, which is not installed: "
+                "pip install 'gathernest[completion]'"
+            ) from None
+        words = _words()
+        for action in _actions(parser):
+            if (kind := _completed(action, words, shtab)) is not None:
+                action.complete = kind  # type: ignore[attr-defined]  # what shtab reads
+        print(shtab.complete(parser, values))
         parser.exit()
-
-
-def _script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return what shtab writes for a shell; raises DependencyError where it is not installed."""
-    try:
-        import shtab  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise DependencyError(
-            "--print-completion writes the script with shtab, which is not installed: "
-            "pip install 'gathernest[completion]'"
-        ) from None
-    words = _words()
-    for action in _actions(parser):
-        if (kind := _completed(action, words, shtab)) is not None:
-            action.complete = kind  # type: ignore[attr-defined]  # what shtab reads
-    return shtab.complete(parser, shell)
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:

@@ -4,13 +4,14 @@ import argparse
 import contextlib
 import errno
 import io
+import json
 import os
 import re
 import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -325,6 +326,54 @@ def make_console(*, stderr: bool = False) -> "Console":
         emoji=False,
         soft_wrap=True,
     )
+
+
+def answer(as_json: bool, facts: Any, print_text: Callable[[], object]) -> None:
+    """Print facts as one JSON object, or else what a function prints."""
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        print_text()
+
+
+def print_table(
+    console: "Console", columns: Sequence[str], rows: Iterable[Sequence[Any]], *, header: str = "bold"
+) -> None:
+    """Print a table without lines, each of whose rows stands on one line, however narrow the console is.
+
+    Args:
+        console: where.
+        columns: headings; one that begins with `>` is aligned right. Without any text, the table has no head.
+        rows: of texts, or of texts with a style; a short row ends in empty cells.
+        header: the style of the headings.
+    """
+    from rich.text import Text
+
+    head = [Text(column.removeprefix(">"), style=header) for column in columns]
+    cells = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(row[place]) for row in (head, *cells) if place < len(row)) for place in range(len(columns))]
+    for row in [*([head] if any(map(len, head)) else []), *cells]:
+        for cell, column, width in zip(row, columns, widths, strict=False):
+            cell.align("right" if column[:1] == ">" else "left", width)
+        line = Text(" ").join(row)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def time_text(microseconds: float | None) -> str:
+    """Return a time with three digits, such as "4.56 µs" or "12.3 ms"; empty for none."""
+    if microseconds is None:
+        return ""
+    unit, value = ("ms", microseconds / 1e3) if microseconds >= 999.5 else ("µs", microseconds)
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; a heading that begins with `>` is of a column that is aligned right."""
+    marks = "|".join("--:" if column[:1] == ">" else "---" for column in columns)
+    lines = [f"| {' | '.join(cells)} |" for cells in ([column.removeprefix(">") for column in columns], *rows)]
+    return "\n".join([lines[0], f"|{marks}|", *lines[1:]])
 
 
 @contextlib.contextmanager

@@ -1,12 +1,9 @@
 """What a comparison times: cases of the suite with small or full arrays, the pipeline, import and first call."""
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from ...asv_bench.benchmarks.cases import SUITE, Case
 from ...ir.errors import did_you_mean
@@ -34,7 +31,7 @@ class Benchmark:
     Attributes:
         name: of the case; or import, first-call (with a cached kernel), or pipeline (operator to source).
         case: None for those.
-        is_full: whether the arrays have the sizes of the case. Both sides make them, since files take gigabytes.
+        is_full: whether the arrays have the sizes of the case.
     """
 
     name: str
@@ -56,15 +53,15 @@ class Benchmark:
         """Whether each timing is of a child process."""
         return self.name in FORKS
 
-    def write_arrays(self, folder: Path) -> None:
-        """Write its arrays to a folder of its name; nothing where it has none, or each side makes them."""
-        if self.case is None or self.is_full:
-            return
-        case = self.case if self.case.family == "call" else small(self.case)
-        inputs = case.make(1 if self.case.family == "call" else SETS)
-        (folder / self.name).mkdir()
-        for name, array in (("data", inputs.data), ("indices", np.stack(inputs.indices)), ("out", inputs.out)):
-            np.save(folder / self.name / f"{name}.npy", array)
+    @property
+    def question(self) -> dict[str, Any]:
+        """What the worker is asked by: a name, or the case, with how it is cut and the sets of indices."""
+        if self.case is None:
+            return {"of": self.name}
+        is_call = self.case.family == "call"
+        cut = self.case if is_call or self.is_full else small(self.case)
+        sets = None if self.is_full else 1 if is_call else SETS
+        return {"of": asdict(self.case), "cut": asdict(cut), "sets": sets}
 
 
 # Those of child processes first: the children start as the process is then, which has not yet imported anything.
@@ -91,7 +88,7 @@ def chosen(patterns: Sequence[str], *, full_size: bool = False) -> list[Benchmar
             )
     of_patterns = [name for name in BENCHMARKS if any(fnmatchcase(name, pattern) for pattern in patterns)]
     found = [BENCHMARKS[name] for name in (of_patterns if patterns else DEFAULT)]
-    return [dataclasses.replace(one, is_full=full_size and one.is_kernel) for one in found]
+    return [replace(one, is_full=full_size and one.is_kernel) for one in found]
 
 
 def small(case: Case) -> Case:
@@ -130,4 +127,4 @@ def _halved(case: Case, of_data: int | None, of_indices: int | None) -> Case:
         data[of_data] = -(-data[of_data] // 2)
     if of_indices is not None:
         indices[of_indices] = -(-indices[of_indices] // 2)
-    return dataclasses.replace(case, data=tuple(data), indices=tuple(indices))
+    return replace(case, data=tuple(data), indices=tuple(indices))

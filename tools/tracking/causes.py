@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ...asv_bench.benchmarks.cases import SUITE
+from ...asv_bench.benchmarks.cases import SUITE, Case
 from ...kernels.host.machine import known_machine
 from . import MACHINE, TARGET, THREADS
 from .benchmarks import Benchmark
 from .differences import differences, explained
-from .kernel_facts import Collected, Conditions, StaticReport, collect
-from .processes import Process, WorkerError, question
+from .kernel_facts import Conditions, StaticReport, collect
+from .processes import Process, WorkerError
 from .sides import Side
 
 MAX_LINES = 60
@@ -41,54 +40,55 @@ class Why:
 
 
 def explain_alarms(
-    sides: Sequence[Side], alarms: Sequence[Benchmark], arrays: Path, threads: int, advance: Callable[[int], object]
+    sides: Sequence[Side], alarms: Sequence[Benchmark], threads: int, advance: Callable[[int], object]
 ) -> dict[str, Why]:
     """Return the causes of alarms by name: the code of kernels, and the Python functions that others call.
 
     Args:
         sides: base and head.
         alarms: benchmarks that are slower or faster.
-        arrays: folder of their arrays.
         threads: that schedules share the work among.
         advance: called with 1 for each alarm of each side.
     """
     cases = [alarm.case for alarm in alarms if alarm.is_kernel and alarm.case is not None]
-    found = {alarm.name: _explain_calls(sides, alarm, arrays, advance) for alarm in alarms if not alarm.is_kernel}
+    found = {alarm.name: _explain_calls(sides, alarm, advance) for alarm in alarms if not alarm.is_kernel}
     if not cases:
         return found
     model = known_machine().model
     caches = {field: getattr(model, field) for field in ("l1_bytes", "l2_bytes", "l3_bytes")}
     conditions = Conditions(None, {"base": model.name, "threads": threads, **caches})  # as the timed processes have it
     try:
-        base, head = (
-            collect(cases, conditions, environment=side.environment, python=side.python, advance=advance)
-            for side in sides
-        )
+        base, head = _reports(sides, cases, conditions, advance)
     except WorkerError as error:
         return found | {case.name: Why(f"the code cannot be shown: {error}") for case in cases}
-    return found | {case.name: explain_code(case.name, base, head, conditions) for case in cases}
+    return found | {case.name: explain_code(case.name, base, head) for case in cases}
 
 
-def explain_code(name: str, base: Collected, head: Collected, conditions: Conditions) -> Why:
+def _reports(
+    sides: Sequence[Side], cases: Sequence[Case], conditions: Conditions, advance: Callable[[int], object]
+) -> list[StaticReport]:
+    return [
+        collect(cases, conditions, environment=side.environment, python=side.python, advance=advance) for side in sides
+    ]
+
+
+def explain_code(name: str, base: StaticReport, head: StaticReport) -> Why:
     """Return the difference between the kernels of a case."""
     failed = base.failed.get(name) or head.failed.get(name)
     if failed is not None:
         return Why(f"the code cannot be shown: {failed}")
-    before, after = (
-        StaticReport(conditions, found.versions, {name: found.kernels[name]}, {name: {}}) for found in (base, head)
-    )
-    changes = differences(before, after)
+    changes = differences(base.only(name), head.only(name))
     if all(change.same_code for change in changes):
         return Why(UNCHANGED, is_code=False)
-    summary, *lines = explained(changes, before.versions, after.versions)
+    summary, *lines = explained(changes, base.versions, head.versions)
     more = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], *([f"... {more} more lines"] if more > 0 else [])]
     return Why(summary.removesuffix(f": {name}"), tuple(line for line in shown if line), is_code=True)
 
 
-def _explain_calls(sides: Sequence[Side], alarm: Benchmark, arrays: Path, advance: Callable[[int], object]) -> Why:
+def _explain_calls(sides: Sequence[Side], alarm: Benchmark, advance: Callable[[int], object]) -> Why:
     """Return the difference in the Python functions that a call, the pipeline or an import calls."""
-    asked = question("calls", alarm, arrays) if not alarm.forks else {"calls": "import"}
+    asked = {"calls": {"of": "import"} if alarm.forks else alarm.question}
     counts: list[Mapping[str, int]] = []
     for side in sides:
         try:
@@ -140,22 +140,16 @@ def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) 
     """
     conditions = Conditions(TARGET, {"base": MACHINE, "threads": THREADS})
     try:
-        found = [
-            collect(SUITE, conditions, environment=side.environment, python=side.python, advance=advance)
-            for side in sides
-        ]
+        before, after = _reports(sides, SUITE, conditions, advance)
     except WorkerError as error:
         return ExactDifference((str(error),), is_known=False)
-    before, after = (
-        StaticReport(conditions, each.versions, each.kernels, {name: {} for name in each.kernels}) for each in found
-    )
     changes = differences(before, after, whole=False)
     kernels = len(after.grouped())
-    failed = [f"{name}: {why}" for each in found for name, why in each.failed.items()]
+    failed = [f"{name}: {why}" for each in (before, after) for name, why in each.failed.items()]
     if not changes:
         same = f"all {kernels} kernels have the same schedule and assembly"
         return ExactDifference((same, *failed), is_known=kernels > 0)
-    lines = explained(changes, found[0].versions, found[1].versions)
+    lines = explained(changes, before.versions, after.versions)
     return ExactDifference((f"{len(changes)} of {kernels} kernels differ", *lines, *failed))
 
 

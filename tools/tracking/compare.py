@@ -10,8 +10,8 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING
 
 from ..console.terminal import (
@@ -31,10 +31,7 @@ from ..console.terminal import (
 
 if TYPE_CHECKING:
     from .benchmarks import Benchmark
-    from .causes import ExactDifference
-    from .processes import Session
     from .report import Comparison
-    from .sampling import Series
     from .sides import Side
 
 # The exit status where nothing was found slower, and of something it cannot be told.
@@ -95,22 +92,12 @@ def seconds(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare the revisions, print the result, and return the exit status."""
+    """Compare the revisions, print the result, and return the exit status: 1 is for regressions alone."""
+    from ...kernels.host.checkout import RevisionError
     from .benchmarks import chosen
+    from .processes import WorkerError
     from .sides import two_sides
 
-    check_options(options)
-    benchmarks = chosen(options.case, full_size=options.full_size)
-    with wrong_revision_is_misuse(), ExitStack() as stack:
-        with progress(f"installing {' '.join(options.versions)}") if options.versions else nullcontext():
-            sides = stack.enter_context(two_sides(options.base, options.head, options.versions))
-        comparison = compare_sides(sides, benchmarks if "times" in options.what else (), options)
-        comparison.exact.update(compare_exactly(sides, options.what))
-    return show(comparison, options)
-
-
-def check_options(options: argparse.Namespace) -> None:
-    """Fail before the comparison where it has no base, or its result could not be written; raises UsageError."""
     for text in options.versions:
         _check_version(text)
     if options.base is None and not options.versions:
@@ -119,6 +106,16 @@ def check_options(options: argparse.Namespace) -> None:
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     if options.json not in (None, "-"):
         check_file("--json", options.json)
+    benchmarks = chosen(options.case, full_size=options.full_size)
+    try:
+        with ExitStack() as stack:
+            with progress(f"installing {' '.join(options.versions)}") if options.versions else nullcontext():
+                sides = stack.enter_context(two_sides(options.base, options.head, options.versions))
+            comparison = _compare_times(sides, benchmarks if "times" in options.what else (), options)
+            _compare_exactly(comparison, options.what)
+    except (RevisionError, WorkerError) as error:
+        raise UsageError(str(error)) from None
+    return _show(comparison, options)
 
 
 def _check_version(text: str) -> None:
@@ -134,55 +131,42 @@ def _check_version(text: str) -> None:
         )
 
 
-def compare_exactly(sides: "tuple[Side, Side]", what: Sequence[str]) -> "dict[str, ExactDifference]":
-    """Return the differences of two sides that need no clock, by their kind."""
+def _compare_exactly(comparison: "Comparison", what: Sequence[str]) -> None:
+    """Add the differences of the sides that need no clock, by their kind."""
     from ...asv_bench.benchmarks.cases import SUITE
     from .causes import count_differences, kernel_differences
 
-    found: dict[str, ExactDifference] = {}
     if "kernels" in what:
         with progress("compiling", 2 * len(SUITE)) as advance:
-            found["kernels"] = kernel_differences(sides, advance)
+            comparison.exact["kernels"] = kernel_differences(comparison.sides, advance)
     if "counts" in what:
         with progress("counting", 2) as advance:
-            found["counts"] = count_differences(sides, advance)
-    return found
+            comparison.exact["counts"] = count_differences(comparison.sides, advance)
 
 
-@contextmanager
-def wrong_revision_is_misuse() -> Iterator[None]:
-    """Turn the error of a revision or its process into a UsageError: the status 1 is for regressions."""
-    from ...kernels.host.checkout import RevisionError
-    from .processes import WorkerError
-
-    try:
-        yield
-    except (RevisionError, WorkerError) as error:
-        raise UsageError(str(error)) from None
-
-
-def compare_sides(
+def _compare_times(
     sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", options: argparse.Namespace
 ) -> "Comparison":
-    """Time two sides until all is decided or the budget is spent.
-
-    Args:
-        sides: base and head.
-        benchmarks: what to time; what a side lacks is left out and noted.
-        options: with `budget` and `threads`.
+    """Time two sides until all is decided or the budget is spent; what a side lacks is left out and noted.
 
     Raises:
         RevisionError: a side does not run.
     """
+    from ...kernels.host.cpu import cpu_model, usable_cores
+    from .causes import explain_alarms
+    from .processes import prepare
     from .report import ORDER, Comparison
-    from .sampling import fewest_restarts, sample
+    from .sampling import MARGIN, START_MARGIN, Series, fewest_restarts, sample
 
+    machine = f"{cpu_model()}, {usable_cores()} cores"
     if not benchmarks:
-        return Comparison(sides, (), {}, 0, options.threads, machine())
+        return Comparison(sides, (), {}, 0, options.threads, machine)
     begin = clock()
-    limit = math.inf if options.case else begin + COMPILING_SHARE * options.budget
-    session = prepared(sides, benchmarks, options.threads, limit)
-    series = series_of(session)
+    with progress("preparing", 2 * len(benchmarks)) as advance:
+        limit = math.inf if options.case else begin + COMPILING_SHARE * options.budget
+        is_late = bool if options.case else lambda: clock() > limit
+        session = prepare(sides, benchmarks, options.threads, advance, is_late)
+    series = [Series(name, START_MARGIN if one.forks else MARGIN) for name, one in session.benchmarks.items()]
     preparing_s = clock() - begin
     for_restarts = max(options.budget - preparing_s, LEAST_SHARE * options.budget)
     with progress("restarts") as advance:
@@ -193,13 +177,11 @@ def compare_sides(
             return found
 
         restarts, kept = sample(series, timed, for_restarts, clock, session.costs_s) if series else (0, series)
-    comparison = Comparison(sides, kept, session.missing, restarts, options.threads, machine())
+    comparison = Comparison(sides, kept, session.missing, restarts, options.threads, machine)
     alarms = [session.benchmarks[one.name] for verdict in ORDER[:4] for one in comparison.of(verdict)]
     if alarms:
-        from .causes import explain_alarms
-
         with progress("explaining", 2 * len(alarms)) as advance:
-            comparison.why.update(explain_alarms(sides, alarms, session.arrays, options.threads, advance))
+            comparison.why.update(explain_alarms(sides, alarms, options.threads, advance))
     if options.full_size:
         comparison.notes.append("kernels were timed with arrays of the cases' own sizes")
     if session.late:
@@ -211,40 +193,6 @@ def compare_sides(
         comparison.notes.append(f"the --budget has no time for {', '.join(dropped)}; give more, or name them by --case")
     comparison.notes += _notes(comparison, fewest_restarts(max(len(kept), 1)), preparing_s, for_restarts)
     return comparison
-
-
-def prepared(
-    sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", threads: int, limit: float = math.inf
-) -> "Session":
-    """Return a session of two sides, with a bar meanwhile.
-
-    Args:
-        sides: base and head.
-        benchmarks: what to prepare, until the clock says `limit`, but the first at least.
-        threads: that gathernest may use.
-        limit: seconds of the clock.
-
-    Raises:
-        RevisionError: a side does not run.
-    """
-    from .processes import prepare
-
-    with progress("preparing", 3 * len(benchmarks)) as advance:
-        return prepare(sides, benchmarks, threads, advance, lambda: limit < math.inf and clock() > limit)
-
-
-def series_of(session: "Session") -> "list[Series]":
-    """Return an empty series for each benchmark that both sides have."""
-    from .sampling import MARGIN, START_MARGIN, Series
-
-    return [Series(name, START_MARGIN if one.forks else MARGIN) for name, one in session.benchmarks.items()]
-
-
-def machine() -> str:
-    """Return the CPU and its cores, as a few words."""
-    from ...kernels.host.cpu import cpu_model, usable_cores
-
-    return f"{cpu_model()}, {usable_cores()} cores"
 
 
 def _notes(comparison: "Comparison", fewest: int, preparing_s: float, restarting_s: float) -> list[str]:
@@ -270,7 +218,7 @@ def _notes(comparison: "Comparison", fewest: int, preparing_s: float, restarting
     return notes
 
 
-def show(comparison: "Comparison", options: argparse.Namespace) -> int:
+def _show(comparison: "Comparison", options: argparse.Namespace) -> int:
     """Write the result as the options say, and return the exit status."""
     from .report import as_json, as_markdown, print_comparison
 

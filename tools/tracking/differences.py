@@ -12,7 +12,7 @@ from .kernel_facts import KernelFacts, LoopFacts, StaticReport
 # A register, or a place of the stack.
 _PLACE = re.compile(r"(-?\d+)?(?=\(%rsp)|%\w+")
 
-Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembly", "loops", "bytes"]
+Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembly", "loops"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Change:
     Attributes:
         cases: those that it serves, on both sides.
         kind: what differs first. `new` and `gone` where only one side has the case; `loops` where only the reading of
-            the same assembly differs; `bytes` where only those of the roofline bound do.
+            the same assembly differs.
         what: the pass with its options where `kind` is `pass`; the first step of the schedule that differs, before and
-            after, where it is `schedule`; the bytes where it is `bytes`; else empty.
+            after, where it is `schedule`; else empty.
         before, after: both sides.
         loops: those that differ.
     """
@@ -99,24 +99,14 @@ def differences(before: StaticReport, after: StaticReport, *, whole: bool = True
     gone = [case for case in before.kernels if case not in after.kernels] if whole else []
     for case in [*after.kernels, *gone]:
         pairs.setdefault((before.kernels.get(case), after.kernels.get(case)), []).append(case)
-    changes = [_change(tuple(cases), *pair) for pair, cases in pairs.items() if pair[0] != pair[1]]
-    known = {case for change in changes for case in change.cases}
-    for case, kernel in after.kernels.items():
-        old, new = before.bytes.get(case), after.bytes.get(case)
-        if case not in known and old != new:
-            changes.append(Change((case,), "bytes", f"{_streams(old)} → {_streams(new)}", kernel, kernel))
-    return changes
-
-
-def _streams(streams: Mapping[str, int] | None) -> str:
-    return " ".join(f"{name} {count}" for name, count in (streams or {}).items())
+    return [_change(tuple(cases), *pair) for pair, cases in pairs.items() if pair[0] != pair[1]]
 
 
 def _change(cases: tuple[str, ...], before: KernelFacts | None, after: KernelFacts | None) -> Change:
     if before is None or after is None:
         return Change(cases, "new" if before is None else "gone", "", before, after)
     kind, what = _cause(before, after)
-    return Change(cases, kind, what, before, after, tuple(_loop_changes(before.loops, after.loops)))
+    return Change(cases, kind, what, before, after, _loop_changes(before.loops, after.loops))
 
 
 def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
@@ -131,37 +121,11 @@ def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
     return ("assembly" if before.assembly != after.assembly else "loops"), ""
 
 
-def _loop_changes(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> list[LoopChange]:
-    """Return the loops that differ: those of one name in pairs, after those that are the same on both sides."""
-    old, new = _by_name(before), _by_name(after)
-    found: list[LoopChange] = []
-    for name in dict.fromkeys([*old, *new]):
-        ours, theirs = _unequal(old.get(name, []), new.get(name, []))
-        found += [LoopChange(*pair) for pair in zip_longest(ours, theirs)]
-    return found
-
-
-def _by_name(loops: Sequence[LoopFacts]) -> Mapping[str, list[LoopFacts]]:
-    named: dict[str, list[LoopFacts]] = {}
-    for loop in loops:
-        named.setdefault(loop.name.partition("#")[0], []).append(loop)
-    return named
-
-
-def _unequal(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> tuple[list[LoopFacts], list[LoopFacts]]:
-    """Return those of each side that the other side does not have."""
-    left, rest = list(after), []
-    for loop in before:
-        same = next((other for other in left if _contents(other) == _contents(loop)), None)
-        if same is None:
-            rest.append(loop)
-        else:
-            left.remove(same)
-    return rest, left
-
-
-def _contents(loop: LoopFacts) -> tuple[Any, ...]:
-    return loop.depth, loop.is_hot, loop.counts, loop.code
+def _loop_changes(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> tuple[LoopChange, ...]:
+    """Return the loops that differ, by their names, which are unique."""
+    old, new = ({loop.name: loop for loop in loops} for loops in (before, after))
+    pairs = ((old.get(name), new.get(name)) for name in dict.fromkeys([*old, *new]))
+    return tuple(LoopChange(*pair) for pair in pairs if pair[0] != pair[1])
 
 
 # Of each cause, how many kernels are shown with their loops; loops of a kernel; lines of a loop.
@@ -176,7 +140,6 @@ _CAUSES = {
     "source": "every stage is the same, and the generated source differs: lowering/numba/emitter.py",
     "assembly": "every stage and the source are the same, and the assembly differs: Numba or LLVM, or the "
     "intrinsics and flags of lowering/numba and lowering/native",
-    "bytes": "the kernel is the same, and the bytes of its roofline bound differ: kernels/machine/traffic.py",
     "loops": "the assembly is the same, and its loops are read in another way: lowering/provenance",
 }
 
@@ -203,7 +166,7 @@ def explained(
         yield f"{cause}: {', '.join(names[:MOST_NAMED])}{more}"
     for alike in causes.values():
         both = [change for change in alike if change.before and change.after]
-        for change in both if in_full else sorted(both, key=_length)[:MOST_KERNELS]:
+        for change in both if in_full else both[:MOST_KERNELS]:
             yield ""
             yield from _kernel(change, in_full=in_full)
 
@@ -223,14 +186,6 @@ def _cause_text(change: Change) -> str:
         assert change.before is not None and change.after is not None
         return "another schedule is chosen" if change.before.schedule != change.after.schedule else "another pipeline"
     return _CAUSES[change.kind]
-
-
-def _length(change: Change) -> tuple[int, int]:
-    """Order kernels of one cause by how simply they show it: the same loops on both sides, few lines."""
-    unpaired = sum(
-        loop.before is None or loop.after is None or loop.before.is_hot != loop.after.is_hot for loop in change.loops
-    )
-    return unpaired, sum(len(loop.diff()) for loop in change.loops) or 10**6
 
 
 def _kernel(change: Change, *, in_full: bool) -> Iterator[str]:

@@ -11,9 +11,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,32 +51,21 @@ class LoopFacts:
     name: str
     depth: int
     is_hot: bool
-    vector_bytes: int
-    instructions: int
-    loads: int
-    stores: int
-    nontemporal_stores: int
-    prefetches: int
-    spills: int
-    calls: int
-    branches: int
+    vector_bytes: int = 0
+    instructions: int = 0
+    loads: int = 0
+    stores: int = 0
+    nontemporal_stores: int = 0
+    prefetches: int = 0
+    spills: int = 0
+    calls: int = 0
+    branches: int = 0
     code: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
         """Its counts by name."""
         return {name: getattr(self, name) for name in COUNTS}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it; counts of 0 are left out."""
-        counts = {name: count for name, count in self.counts.items() if count}
-        return {"name": self.name, "depth": self.depth, "hot": self.is_hot, **counts, "code": list(self.code)}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "LoopFacts":
-        """Return the value that `to_json` stored; raises KeyError for what it did not."""
-        counts = {name: stored.get(name, 0) for name in COUNTS}
-        return cls(stored["name"], stored["depth"], stored["hot"], **counts, code=tuple(stored["code"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +91,6 @@ class KernelFacts:
         """What two kernels share that cannot differ in time: schedule and assembly."""
         return self.schedule, self.assembly
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        loops = [loop.to_json() for loop in self.loops]
-        texts = {name: getattr(self, name) for name in ("schedule", "source", "assembly")}
-        return {**texts, "stages": [list(stage) for stage in self.stages], "loops": loops}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "KernelFacts":
-        """Return the value that `to_json` stored; raises KeyError, TypeError or ValueError for what it did not."""
-        stages = tuple((name, text) for name, text in stored["stages"])
-        loops = tuple(map(LoopFacts.from_json, stored["loops"]))
-        return cls(stored["schedule"], stages, stored["source"], stored["assembly"], loops)
-
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -131,21 +107,6 @@ class Conditions:
     threads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """The kernels of some cases.
-
-    Attributes:
-        versions: of the packages, and of Python, that made them.
-        kernels: by case; cases of one kernel have the same value.
-        failed: by case, why there is none.
-    """
-
-    versions: Mapping[str, str]
-    kernels: Mapping[str, KernelFacts]
-    failed: Mapping[str, str]
-
-
 class StaticFileError(GathernestError):
     """A file of a static report cannot be read."""
 
@@ -158,13 +119,17 @@ class StaticReport:
         conditions: the machine.
         versions: of the packages, and of Python, that made them.
         kernels: by case; cases of one kernel have equal values.
-        bytes: by case, the fewest bytes of one call by stream, as the roofline bound counts them, to four digits.
+        failed: by case, why it has no kernel.
     """
 
     conditions: Conditions
     versions: Mapping[str, str]
     kernels: Mapping[str, KernelFacts]
-    bytes: Mapping[str, Mapping[str, int]]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def only(self, case: str) -> "StaticReport":
+        """Return the report of one case."""
+        return StaticReport(self.conditions, self.versions, {case: self.kernels[case]})
 
     def grouped(self) -> list[tuple[KernelFacts, list[str]]]:
         """Return each kernel with its cases, in the order of the first ones."""
@@ -174,16 +139,17 @@ class StaticReport:
         return list(cases.items())
 
     def text(self) -> str:
-        """Return it as JSON, with a line for each stage, loop and instruction."""
-        said = {"versions": dict(self.versions), "target": self.conditions.target, "machine": self.conditions.machine}
-        lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in said.items()]
-        lines += [
-            ' "bytes": {',
-            *_separated(f"  {_pair(case, streams)}" for case, streams in self.bytes.items()),
-            " },",
-        ]
-        kernels = [_kernel_text(kernel, cases) for kernel, cases in self.grouped()]
-        return "\n".join(["{", *lines, ' "kernels": [', ",\n".join(kernels), " ]", "}", ""])
+        """Return it as JSON, with a line for each stage, count and instruction; counts of 0 are left out."""
+        said = {"versions": self.versions, "target": self.conditions.target, "machine": self.conditions.machine}
+        kernels = [{"cases": cases, **asdict(kernel)} for kernel, cases in self.grouped()]
+        for kernel in kernels:
+            kernel["loops"] = [{name: value for name, value in loop.items() if value != 0} for loop in kernel["loops"]]
+        text = json.dumps({**said, "kernels": kernels}, indent=1)
+        return _STAGE.sub(r"[\1, \2]", text) + "\n"
+
+
+# A stage and its digest, as JSON has them on lines of their own.
+_STAGE = re.compile(r'\[\s+("[^\n]*"),\s+("[0-9a-f]+")\s+\]')
 
 
 def read_report(text: str, name: str) -> StaticReport:
@@ -192,37 +158,17 @@ def read_report(text: str, name: str) -> StaticReport:
         said = parse_json(text)
         kernels: dict[str, KernelFacts] = {}
         for stored in said["kernels"]:
-            kernels |= dict.fromkeys(stored["cases"], KernelFacts.from_json(stored))
+            cases, stages = stored.pop("cases"), tuple((stage, digest) for stage, digest in stored.pop("stages"))
+            loops = tuple(
+                LoopFacts(**{"is_hot": False, **loop, "code": tuple(loop["code"])}) for loop in stored.pop("loops")
+            )
+            kernels |= dict.fromkeys(cases, KernelFacts(**stored, stages=stages, loops=loops))
         conditions = Conditions(said["target"], said["machine"])
-        return StaticReport(conditions, said["versions"], kernels, said["bytes"])
+        return StaticReport(conditions, said["versions"], kernels)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StaticFileError(
             f"{name} is no static report, or one of another revision; `gathernest bench --static --json FILE` makes one"
         ) from None
-
-
-def _pair(name: str, value: Any) -> str:
-    return f"{json.dumps(name)}: {json.dumps(value)}"
-
-
-def _separated(lines: Iterable[str]) -> list[str]:
-    """Return the elements of a list or an object in JSON, a line each."""
-    found = list(lines)
-    return [f"{line}{',' if number < len(found) else ''}" for number, line in enumerate(found, 1)]
-
-
-def _kernel_text(kernel: KernelFacts, cases: Sequence[str]) -> str:
-    stored = kernel.to_json()
-    texts = {"cases": list(cases), **{name: stored[name] for name in ("schedule", "source", "assembly")}}
-    lines = [" {", *(f" {_pair(name, value)}," for name, value in texts.items())]
-    lines += [' "stages": [', *_separated(f"  {json.dumps(stage)}" for stage in stored["stages"]), " ],"]
-    return "\n".join([*lines, ' "loops": [', ",\n".join(map(_loop_text, stored["loops"])), " ]", " }"])
-
-
-def _loop_text(loop: Mapping[str, Any]) -> str:
-    facts = ", ".join(_pair(name, value) for name, value in loop.items() if name != "code")
-    code = _separated(f"  {json.dumps(line)}" for line in loop["code"])
-    return "\n".join([f'  {{{facts}, "code": [', *code, "  ]}"]) if code else f'  {{{facts}, "code": []}}'
 
 
 _VECTOR = re.compile(r"%([xyz])mm")
@@ -312,8 +258,8 @@ def collect(
     python: str = sys.executable,
     processes: int = MAX_PROCESSES,
     advance: Callable[[int], object] = lambda _: None,
-) -> Collected:
-    """Compile cases in fresh processes and return what is known of their kernels.
+) -> StaticReport:
+    """Compile cases in fresh processes and return the facts of their kernels.
 
     Two environments whose kernels of a case have one `identity` run the same instructions for it.
 
@@ -351,11 +297,6 @@ def collect(
 
         with ThreadPoolExecutor(max(len(shares), 1)) as pool:
             said = [answer for answers in pool.map(ask, shares) for answer in answers]
-    return _collected(groups, said)
-
-
-def _collected(alike: Sequence[Sequence[Case]], said: Sequence[Mapping[str, Any]]) -> Collected:
-    """Return the facts of all cases; a process answers for the first of cases that are alike."""
     kernels: dict[str, KernelFacts] = {}
     failed: dict[str, str] = {}
     versions: dict[str, str] = {}
@@ -368,26 +309,17 @@ def _collected(alike: Sequence[Sequence[Case]], said: Sequence[Mapping[str, Any]
             stages, same_as = tuple((name, text) for name, text in answer["stages"]), answer.get("same_as")
             code = _kernel_facts(answer) if same_as is None else kernels[same_as]
             kernels[answer["name"]] = replace(code, stages=stages)
-    for first, *others in alike:
-        for other in others:
-            if first.name in failed:
-                failed[other.name] = failed[first.name]
-            else:
-                kernels[other.name] = kernels[first.name]
-    return Collected(versions, kernels, failed)
+    for first, *others in groups:
+        known = failed if first.name in failed else kernels
+        known |= {other.name: known[first.name] for other in others}
+    return StaticReport(conditions, versions, kernels, failed=failed)
 
 
 def _kernel_facts(answer: Mapping[str, Any]) -> KernelFacts:
     """Return the facts of a kernel without its stages."""
-    source, file = answer["source"], answer["file"]
-    instructions = read_assembly(answer["assembly"], file or "")
-    return KernelFacts(
-        answer["schedule"],
-        (),
-        digest(source),
-        digest("\n".join(normal_form(answer["assembly"]))),
-        read_loops(instructions, source if file else ""),
-    )
+    source, file, assembly = answer["source"], answer["file"] or "", answer["assembly"]
+    loops = read_loops(read_assembly(assembly, file), source if file else "")
+    return KernelFacts(answer["schedule"], (), digest(source), digest("\n".join(normal_form(assembly))), loops)
 
 
 def _environment(conditions: Conditions, folder: Path, given: Mapping[str, str]) -> dict[str, str]:

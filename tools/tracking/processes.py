@@ -1,7 +1,6 @@
 """Processes of `worker.py`: one is asked; or one of each side of a comparison, fresh in each restart, take turns."""
 
 import contextlib
-import dataclasses
 import json
 import math
 import os
@@ -11,12 +10,10 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ...ir.errors import GathernestError
@@ -37,12 +34,9 @@ FORKS = {"import": 12, "first-call": 1}
 MAX_PADDING = 4096  # bytes of the environment, which moves the stack
 
 
-Said = Callable[[int], None]
-
-
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """How a benchmark is timed in each restart: calls in a row, and turns of both sides; 0 calls of a fork."""
+    """How a benchmark is timed in each restart: turns of both sides, each of some calls in a row."""
 
     number: int
     turns: int
@@ -58,7 +52,6 @@ class Session:
         turns: how each is timed, by name.
         missing: why others are not timed, by name.
         late: those that there was no time to prepare.
-        arrays: folder of their arrays.
         threads: that gathernest may use; with one, both processes have the same core.
         costs_s: seconds that each takes in a restart, by name.
     """
@@ -68,7 +61,6 @@ class Session:
     turns: Mapping[str, Turns]
     missing: Mapping[str, str]
     late: Sequence[str]
-    arrays: Path
     threads: int
     costs_s: dict[str, float] = field(default_factory=dict)
 
@@ -90,14 +82,39 @@ class Session:
         core, seed = cores[number // 4 % len(cores)] if cores else None, random.randrange(2**32)
         order = (1, -1)[number // 2 % 2]  # what is prepared last was 3 % faster in some kernels
         found: dict[str, tuple[float, float]] = {}
-        with _processes(self.sides[::order], self.threads, core, seed) as processes:
+        with contextlib.ExitStack() as stack:
+            settings = {"threads": self.threads, "core": core, "seed": seed}
+            processes = [stack.enter_context(Process.of(side, **settings)) for side in self.sides[::order]]
             for name in names:
                 begin = time.monotonic()
-                times = _times(processes, self.benchmarks[name], self.turns[name], self.arrays, number % 2)
+                times = self._times(processes, name, number % 2)
                 self.costs_s[name] = time.monotonic() - begin
                 if times is not None:
-                    found[name] = _log_ratio(*times[::order]), statistics.median(times[::order][0])
+                    base, head = times[::order]
+                    found[name] = _log_ratio(base, head), statistics.median(base)
         return found
+
+    def _times(self, processes: "Sequence[Process]", name: str, first: int) -> list[list[float]] | None:
+        """Return the nanoseconds of each turn of both processes; None where one fails, as a busy machine may make it.
+
+        The process of the number `first` has the first turn of each pair, and in the second half of the pairs the
+        second.
+        """
+        benchmark, turns = self.benchmarks[name], self.turns[name]
+        if not benchmark.forks:
+            ready = _ready(benchmark, turns.number)
+            if any("missing" in process.ask(ready) for process in processes):
+                return None
+        times: list[list[float]] = [[], []]
+        for turn in range(turns.turns):
+            given = {"turn": name if benchmark.forks else turns.number, "place": turn / turns.turns}
+            begins = first if turn < turns.turns // 2 else 1 - first
+            for number in (begins, 1 - begins):
+                answer = processes[number].ask(given)
+                if "missing" in answer:
+                    return None
+                times[number].append(answer["ns"])
+        return times
 
 
 class WorkerError(GathernestError):
@@ -115,7 +132,6 @@ class Process:
         advice: the way out that messages name when it ends.
         threads: that gathernest may use; with one, times are CPU times.
         core: that it runs on; None for all.
-        pipes: the ends of the baton.
     """
 
     def __init__(
@@ -128,26 +144,22 @@ class Process:
         *,
         threads: int = 1,
         core: int | None = None,
-        pipes: tuple[int, int] | None = None,
     ):
         self.name, self.advice = name, advice
         self.errors = tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8")  # noqa: SIM115  # see __exit__
+        settings = json.dumps({"cases": str(CASES), "threads": threads, "core": core})
         self.process = subprocess.Popen(
-            [python, "-P", str(WORKER), *map(str, pipes or (-1, -1))],
+            [python, "-P", str(WORKER), settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
             env=environment,
             cwd=folder,
-            pass_fds=pipes or (),
         )
-        self.tell({"cases": str(CASES), "threads": threads, "core": core})
 
     @classmethod
-    def of(
-        cls, side: Side, *, threads: int, core: int | None = None, seed: int = 0, pipes: tuple[int, int] | None = None
-    ) -> "Process":
+    def of(cls, side: Side, *, threads: int, core: int | None = None, seed: int = 0) -> "Process":
         """Return a process with the package of a side; a place of its own for the stack, and for hashed objects."""
         environment = side.environment | {
             "GATHERNEST_NUM_THREADS": str(threads),
@@ -155,31 +167,24 @@ class Process:
             "GATHERNEST_COMPARE_PADDING": "x" * random.randrange(MAX_PADDING),
         }
         name = f"the process of {side.name}, {side.revision},"
-        settings = {"threads": threads, "core": core, "pipes": pipes}
-        return cls(side.python, environment, side.folder, name, "name another revision", **settings)
+        return cls(side.python, environment, side.folder, name, "name another revision", threads=threads, core=core)
 
     def __enter__(self) -> "Process":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             self.process.kill()
         with contextlib.suppress(OSError):
             self.process.communicate()
         self.errors.close()
 
-    def tell(self, given: dict[str, Any]) -> None:
-        """Send one object; a process that has ended shows when its answer is read."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
+    def ask(self, given: dict[str, Any], limit_s: float = LIMIT_S) -> dict[str, Any]:
+        """Send one object and return the answer; raises WorkerError where the process ends, or is silent for long."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # a process that has ended shows when its answer is read
             self.process.stdin.write(json.dumps(given) + "\n")
             self.process.stdin.flush()
-
-    def heard(self, limit_s: float = LIMIT_S) -> dict[str, Any]:
-        """Return the next answer; raises WorkerError where the process ends, or is silent for that many seconds."""
-        assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], limit_s)
         line = self.process.stdout.readline() if ready else ""
         if line:
@@ -189,17 +194,12 @@ class Process:
         why = f"ended: {said}" if ready else f"took more than {limit_s:g} s"
         raise WorkerError(f"{self.name} {why}; {self.advice}")
 
-    def ask(self, given: dict[str, Any], limit_s: float = LIMIT_S) -> dict[str, Any]:
-        """Send one object and return the answer."""
-        self.tell(given)
-        return self.heard(limit_s)
-
 
 def prepare(
     sides: tuple[Side, Side],
     benchmarks: Sequence[Benchmark],
     threads: int,
-    said: Said,
+    said: Callable[[int], None],
     is_late: Callable[[], bool] = bool,
 ) -> Session:
     """Run every benchmark once in a process of each side, both at once, which compiles kernels to the sides' caches.
@@ -208,106 +208,52 @@ def prepare(
         sides: base and head.
         benchmarks: what to time.
         threads: that gathernest may use.
-        said: called with 1 three times for each benchmark.
+        said: called with 1 for each benchmark of each side.
         is_late: when to leave out all benchmarks but the first that are not yet prepared.
 
     Raises:
         WorkerError: a process ends.
         RevisionError: a side can run nothing.
     """
-    arrays = sides[0].folder.parent / "arrays"
-    arrays.mkdir()
-    written: list[Benchmark] = []
-    for benchmark in benchmarks:
-        if written and is_late():
-            break
-        benchmark.write_arrays(arrays)
-        written.append(benchmark)
-        said(1)
+    cores = _cores(threads)
+
+    def ask(number: int) -> dict[str, dict[str, Any]]:
+        side, answers = sides[number], dict[str, dict[str, Any]]()
+        with Process.of(side, threads=threads, core=cores[number % len(cores)] if cores else None) as process:
+            for benchmark in benchmarks:
+                if answers and is_late():
+                    break
+                given = {"turn": benchmark.name} if benchmark.forks else _ready(benchmark)
+                answers[benchmark.name] = process.ask(given)
+                said(1)
+        reasons = [answer.get("missing") for answer in answers.values()]
+        if all(reasons):
+            raise RevisionError(f"nothing runs at {side.name}, {side.revision}: {reasons[0]}; name another revision")
+        return answers
+
     with ThreadPoolExecutor(len(sides)) as pool:
-        of_side = partial(_prepared, benchmarks=written, arrays=arrays, threads=threads, said=said, is_late=is_late)
-        answers = list(pool.map(of_side, sides, range(len(sides))))
+        answers = list(pool.map(ask, range(len(sides))))
+    left: dict[str, Benchmark] = {}
     turns: dict[str, Turns] = {}
     missing: dict[str, str] = {}
-    late = [one.name for one in benchmarks if any(one.name not in answer for answer in answers)]
+    late: list[str] = []
     for benchmark in benchmarks:
-        if benchmark.name in late:
+        name = benchmark.name
+        if any(name not in answer for answer in answers):
+            late.append(name)
             continue
-        of_sides = [answer[benchmark.name] for answer in answers]
         why = [
-            f"not there at {side.name}: {answer['missing']}"
-            for side, answer in zip(sides, of_sides, strict=True)
-            if "missing" in answer
+            f"not there at {side.name}: {answer[name]['missing']}"
+            for side, answer in zip(sides, answers, strict=True)
+            if "missing" in answer[name]
         ]
         if why:
-            missing[benchmark.name] = "; ".join(why)
-        elif benchmark.forks:
-            turns[benchmark.name] = Turns(0, FORKS[benchmark.name])
-        else:
-            turns[benchmark.name] = _turns(of_sides[0]["number"], statistics.mean(a["ns"] for a in of_sides))
-    left = {one.name: one for one in benchmarks if one.name in turns}
-    return Session(sides, left, turns, missing, late, arrays, threads)
-
-
-def _prepared(
-    side: Side,
-    number: int,
-    *,
-    benchmarks: Sequence[Benchmark],
-    arrays: Path,
-    threads: int,
-    said: Said,
-    is_late: Callable[[], bool],
-) -> dict[str, dict[str, Any]]:
-    """Return a side's answer for each benchmark that is prepared in time.
-
-    Raises:
-        RevisionError: there is nothing that the side can run.
-    """
-    answers: dict[str, dict[str, Any]] = {}
-    cores = _cores(threads)
-    with Process.of(side, threads=threads, core=cores[number % len(cores)] if cores else None) as process:
-        for benchmark in benchmarks:
-            if answers and is_late():
-                break
-            given = {"fork": benchmark.name, "turns": 2, "starts": True}
-            answers[benchmark.name] = process.ask(given if benchmark.forks else _ready(benchmark, arrays))
-            said(1)
-    reasons = [answer.get("missing") for answer in answers.values()]
-    if all(reasons):
-        raise RevisionError(f"nothing runs at {side.name}, {side.revision}: {reasons[0]}; name another revision")
-    return answers
-
-
-@contextlib.contextmanager
-def _processes(sides: Sequence[Side], threads: int, core: int | None, seed: int) -> Iterator[list[Process]]:
-    """Start a process of each side; they hand the baton to each other."""
-    with contextlib.ExitStack() as stack:
-        first, second = os.pipe(), os.pipe()
-        processes: list[Process] = []
-        try:
-            for side, pipes in zip(sides, ((first[0], second[1]), (second[0], first[1])), strict=True):
-                process = Process.of(side, threads=threads, core=core, seed=seed, pipes=pipes)
-                processes.append(stack.enter_context(process))
-        finally:
-            for end in (*first, *second):
-                os.close(end)
-        yield processes
-
-
-def _times(
-    processes: Sequence[Process], benchmark: Benchmark, turns: Turns, arrays: Path, starts: int
-) -> list[list[float]] | None:
-    """Return the nanoseconds of each turn of both sides; None where one fails, as a busy machine may make it."""
-    given: dict[str, Any] = {"turns": turns.turns, "number": turns.number}
-    if benchmark.forks:
-        given = {"fork": benchmark.name, "turns": turns.turns}
-    elif any("missing" in process.ask(_ready(benchmark, arrays, turns.number)) for process in processes):
-        return None
-    for number, process in enumerate(processes):
-        process.tell({**given, "starts": number == starts})
-    answers = [process.heard() for process in processes]
-    return None if any("missing" in answer for answer in answers) else [answer["ns"] for answer in answers]
+            missing[name] = "; ".join(why)
+            continue
+        left[name] = benchmark
+        ns = statistics.mean(answer[name]["ns"] for answer in answers)
+        turns[name] = Turns(1, FORKS[name]) if benchmark.forks else _turns(answers[0][name]["number"], ns)
+    return Session(sides, left, turns, missing, late, threads)
 
 
 def _log_ratio(base: Sequence[float], head: Sequence[float]) -> float:
@@ -317,16 +263,8 @@ def _log_ratio(base: Sequence[float], head: Sequence[float]) -> float:
     return statistics.mean(statistics.median(part) for part in (ratios[:half], ratios[half:]) if part)
 
 
-def question(kind: str, benchmark: Benchmark, arrays: Path, **given: Any) -> dict[str, Any]:
-    """Return the question "ready" or "calls" about a benchmark, for the worker."""
-    if benchmark.case is None:
-        return {kind: benchmark.name, **given}
-    folder = None if benchmark.is_full else str(arrays / benchmark.name)
-    return {kind: dataclasses.asdict(benchmark.case), "arrays": folder, **given}
-
-
-def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any]:
-    return question("ready", benchmark, arrays, slot_ns=SLOT_NS, number=number)
+def _ready(benchmark: Benchmark, number: int = 0) -> dict[str, Any]:
+    return {"ready": benchmark.question, "slot_ns": SLOT_NS, "number": number}
 
 
 def _turns(number: int, ns: float) -> Turns:

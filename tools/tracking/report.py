@@ -1,19 +1,20 @@
 """A comparison as a table, as JSON and as Markdown for a pull request."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...kernels.host.cpu import package_version
+from ..console.terminal import markdown_table, print_table, time_text
 from .benchmarks import BENCHMARKS
 from .sampling import ERROR, LOOKS, MARGIN, PROBABLE_RATIO, START_MARGIN, TOLERANCE, Series
 from .sides import Side
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from .causes import ExactDifference, Why
 
@@ -94,26 +95,18 @@ def _called(side: Side) -> str:
     return short if side.commit.startswith(side.revision) else f"{side.revision} ({short})"
 
 
-def as_table(comparison: Comparison) -> "Table":
-    """Return the table for a terminal of 80 columns, changes first; the ratio is head's time divided by base's."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("benchmark", "base", "ratio", "interval", "verdict", "code"):
-        table.add_column(heading, justify="right" if heading in ("base", "ratio") else "left", no_wrap=True)
-    styles = {"slower": "bold red", "faster": "green", "cannot tell": "yellow", "same": None}
-    for verdict in ORDER:
-        for one in comparison.of(verdict):
-            name, _, *cells = _cells(one)
-            code = comparison.code(one.name).removeprefix("the ").removesuffix(" code")
-            table.add_row(name, *cells, verdict, code, style=styles[verdict.removeprefix("probably ")])
-    return table
-
-
 def print_comparison(comparison: Comparison, console: "Console") -> None:
-    """Print the table, the causes of alarms, the exact differences and what the verdicts mean."""
-    if comparison.series:
-        console.print(as_table(comparison), soft_wrap=False)
+    """Print the table of 80 columns, changes first, the causes, the exact differences and what the verdicts mean."""
+    from rich.text import Text
+
+    styles = {"slower": "bold red", "faster": "green", "cannot tell": "yellow", "same": ""}
+    rows: list[list[Text]] = []
+    for one in (one for verdict in ORDER for one in comparison.of(verdict)):
+        name, _, *cells = _cells(one, comparison)
+        cells[-1] = cells[-1].removeprefix("the ").removesuffix(" code")
+        rows.append([Text(cell, style=styles[one.verdict.removeprefix("probably ")]) for cell in (name, *cells)])
+    if rows:
+        print_table(console, ("benchmark", ">base", ">ratio", "interval", "verdict", "code"), rows, header="")
     causes = {f"{name}: {why.summary}": why.lines for name, why in comparison.why.items()}
     causes |= {f"{name}:": lines[1:] for name, lines in comparison.exact_lines.items()}
     for title, lines in causes.items():
@@ -140,24 +133,21 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "restarts": comparison.restarts,
         "error": ERROR,
         "tolerance": TOLERANCE,
-        "benchmarks": {one.name: _facts(one, comparison) for one in comparison.series},
+        "benchmarks": {
+            one.name: {
+                "family": BENCHMARKS[one.name].family,
+                "verdict": one.verdict,
+                "ratio": one.ratio,
+                "interval": [one.low or None, None if one.high == math.inf else one.high],
+                "base_ns": one.median_ns,
+                "log_ratios": one.log_ratios,
+                "why": dataclasses.asdict(comparison.why[one.name]) if one.name in comparison.why else None,
+            }
+            for one in comparison.series
+        },
         "missing": dict(comparison.missing),
         "exact": {name: dataclasses.asdict(found) for name, found in comparison.exact.items()},
         "notes": comparison.notes,
-    }
-
-
-def _facts(one: Series, comparison: Comparison) -> dict[str, Any]:
-    why = comparison.why.get(one.name)
-    ends = [None if not one.low else one.low, None if one.high == float("inf") else one.high]
-    return {
-        "family": BENCHMARKS[one.name].family,
-        "verdict": one.verdict,
-        "ratio": one.ratio,
-        "interval": ends,
-        "base_ns": _median(one.base_ns),
-        "log_ratios": one.log_ratios,
-        "why": None if why is None else dataclasses.asdict(why),
     }
 
 
@@ -166,17 +156,18 @@ def as_markdown(comparison: Comparison) -> str:
     lines = [f"### {comparison.headline}", ""]
     changes = [one for verdict in ORDER[:-1] for one in comparison.of(verdict)]
     if changes:
-        lines += [*_markdown_table(changes, comparison), ""]
+        lines += [_markdown(changes, comparison), ""]
     for name, why in comparison.why.items():
         lines += _folded(f"{name}: {why.summary}", ["```text", *why.lines, "```"]) if why.lines else []
     if same := comparison.of("same"):
-        lines += _folded(f"{len(same)} the same", _markdown_table(same, comparison))
+        lines += _folded(f"{len(same)} the same", [_markdown(same, comparison)])
     lines += [f"* {name}: {why.summary}" for name, why in comparison.why.items() if not why.lines]
     for name, (summary, *differences) in comparison.exact_lines.items():
         lines += _folded(f"{name}: {summary}", ["```diff", *differences, "```"])
     lines += [f"* {name}: {why}" for name, why in comparison.missing.items()]
     lines += [f"* {note}" for note in comparison.notes]
-    lines += [f"{comparison.meaning} {comparison.machine}, {_threads(comparison.threads)}.".lstrip(), ""]
+    threads = f"{comparison.threads} thread{'' if comparison.threads == 1 else 's'}"
+    lines += [f"{comparison.meaning} {comparison.machine}, {threads}.".lstrip(), ""]
     return "\n".join(lines)
 
 
@@ -184,33 +175,15 @@ def _folded(summary: str, lines: Sequence[str]) -> list[str]:
     return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", ""]
 
 
-def _threads(number: int) -> str:
-    return f"{number} thread{'' if number == 1 else 's'}"
+def _markdown(series: Sequence[Series], comparison: Comparison) -> str:
+    rows = [_cells(one, comparison) for one in series]
+    rows = [[f"**{cell}**" if cell.endswith("slower") else cell for cell in cells] for cells in rows]
+    return markdown_table(("benchmark", "family", ">base", ">head / base", "interval", "verdict", ""), rows)
 
 
-def _markdown_table(series: Sequence[Series], comparison: Comparison) -> list[str]:
-    lines = ["| benchmark | family | base | head / base | interval | verdict | |", "|---|---|--:|--:|---|---|---|"]
-    for one in series:
-        verdict = f"**{one.verdict}**" if one.verdict.endswith("slower") else one.verdict
-        lines.append(f"| {' | '.join((*_cells(one), verdict, comparison.code(one.name)))} |")
-    return lines
-
-
-def _cells(one: Series) -> list[str]:
-    low = "" if not one.low else f"{one.low:.3f}"
-    high = "" if one.high == float("inf") else f"{one.high:.3f}"
-    interval = f"{low} to {high}" if low and high else "too few restarts"
-    return [one.name, BENCHMARKS[one.name].family, _time(_median(one.base_ns)), f"{one.ratio:.3f}", interval]
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return sorted(values)[len(values) // 2] if values else None
-
-
-def _time(ns: float | None) -> str:
-    if ns is None:
-        return ""
-    unit, size = next(
-        (unit, size) for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)) if ns >= size or size == 1
-    )
-    return f"{ns / size:.3g} {unit}"
+def _cells(one: Series, comparison: Comparison) -> list[str]:
+    """Return name, family, base's time, the ratio, its interval, the verdict, and whether the code is another."""
+    interval = f"{one.low:.3f} to {one.high:.3f}" if one.low and one.high != math.inf else "too few restarts"
+    base = "" if one.median_ns is None else time_text(one.median_ns / 1e3)
+    family, code = BENCHMARKS[one.name].family, comparison.code(one.name)
+    return [one.name, family, base, f"{one.ratio:.3f}", interval, one.verdict, code]

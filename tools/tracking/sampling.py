@@ -118,6 +118,11 @@ class Series:
         """Head's time divided by base's."""
         return math.exp(centre(self.log_ratios)) if self.log_ratios else math.nan
 
+    @property
+    def median_ns(self) -> float | None:
+        """Base's time; None before the first restart."""
+        return sorted(self.base_ns)[len(self.base_ns) // 2] if self.base_ns else None
+
     def look(self, error: float) -> None:
         """Decide by an interval of that error, and of what the looks before have left, if it tells."""
         self.unspent += error

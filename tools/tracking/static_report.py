@@ -4,33 +4,32 @@ import argparse
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...asv_bench.benchmarks.cases import Case
-from ...ir.array_spec import ArraySpec
-from ...ir.errors import DependencyError, GathernestError
-from ...ir.loop_name import LoopName
+from ...ir.errors import GathernestError
 from ...ir.numbers import parse_json
 from ...kernels.host.checkout import RevisionError, commit_of, git
 from ...kernels.host.dependencies import require_compiler
-from ...kernels.host.knobs import knobs
-from ...kernels.machine.traffic import fewest_bytes
-from ...kernels.problems.named_problem import problem_of
-from ...lowering.programs import find
-from ...lowering.provenance.assembly import kind_of
-from ...lowering.provenance.trace import Line, MachineLoop
 from ...lowering.schedule.machine_model import BUILT_IN
-from ...playground.machine_analysis import MachineAnalysisError, machine_analysis
 from ..console.problem_options import check_machine, check_target
-from ..console.terminal import DONE, FAILED, UsageError, check_file, make_console, progress, say, write_text
+from ..console.terminal import (
+    DONE,
+    FAILED,
+    UsageError,
+    check_file,
+    make_console,
+    print_table,
+    progress,
+    say,
+    write_text,
+)
 from . import COMMITTED, MACHINE, TARGET, THREADS
-from .differences import Change, differences, explained
-from .kernel_facts import Conditions, LoopFacts, StaticReport, collect, read_report
+from .differences import differences, explained
+from .kernel_facts import Conditions, StaticReport, collect, read_report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,125 +50,29 @@ def report_at(revision: str) -> StaticReport | None:
     return read_report(text, f"{COMMITTED} of {revision}")
 
 
-def bytes_of(case: Case) -> dict[str, int]:
-    """Return the bytes of one call by stream, to four digits: the lines are expected ones, by exp and log."""
-    data, indices = (
-        ArraySpec(shape, np.dtype(dtype))
-        for shape, dtype in ((case.data, case.dtype), (case.indices, case.index_dtype))
-    )
-    problem = problem_of(case.operator, data, indices, case.axis, batch_dims=case.batch_dims)
-    with knobs.scope(machine="avx2", tuning="off", override_dir=None):  # none of them plays a part
-        streams = fewest_bytes(problem).streams
-    return {name: int(float(f"{count:.4g}")) for name, count in streams}
-
-
-@dataclass(frozen=True, slots=True)
-class Cycles:
-    """Cycles of a loop, if every load hits the first cache and every branch is predicted.
-
-    Attributes:
-        an_element: of a stored element; None where the loop stores none, or calls functions.
-        tool: the command that says so.
-    """
-
-    an_element: float | None
-    tool: str
-
-
-def cycles_of(
-    loops: Iterable[tuple[LoopFacts, int]], target: str | None, advance: Callable[[int], object]
-) -> dict[tuple[str, ...], Cycles | None]:
-    """Return the cycles of innermost loops by their code, of equal ones once; None of one that it cannot analyse.
-
-    Args:
-        loops: each with the bytes of an element that it stores.
-        target: LLVM's name of the CPU.
-        advance: called with 1 after each loop.
-
-    Returns:
-        Nothing where no llvm-mca is installed, or none that knows the CPU.
-    """
-    found: dict[tuple[str, ...], Cycles | None] = {}
-    for loop, element_bytes in loops:
-        if loop.code and loop.code not in found:
-            try:
-                found[loop.code] = _cycles(loop.code, element_bytes, target)
-            except MachineAnalysisError:
-                found[loop.code] = None
-        advance(1)
-    return found if any(found.values()) else {}
-
-
-def _cycles(code: tuple[str, ...], element_bytes: int, target: str | None) -> Cycles | None:
-    lines = [Line(text, (), "" if text.endswith(":") else kind_of(*text.partition(" ")[::2])) for text in code]
-    loop = MachineLoop(tuple(range(len(lines))), 1, True)
-    analysis = machine_analysis(lines, loop, element_bytes=element_bytes, cpu=target)
-    return None if analysis is None else Cycles(analysis.cycles_per_element, analysis.tool)
-
-
 # Of the counts of `kernel_facts.COUNTS`, in a table that fits 80 columns.
-_HEADINGS = ("vec", "ins", "ld", "st", "nt", "pref", "spill", "call", "jmp")
-_CYCLES = "cycles"
-_NAME_WIDTH, _BYTES_WIDTH = 26, 7
-_LEGEND = (
-    "vec: bytes of a vector; ins: instructions; ld, st: loads, stores; nt: non-temporal stores; pref: prefetches; "
-    "bytes: the fewest of a call; cycles: of an element"
-)
+_HEADINGS = ("  loop", ">vec", ">ins", ">ld", ">st", ">nt", ">pref", ">spill", ">call", ">jmp")
+_LEGEND = "vec: bytes of a vector; ins: instructions; ld, st: loads, stores; nt: non-temporal stores; pref: prefetches"
+_NAME_WIDTH = 26
 
 
-def print_report(console: "Console", report: StaticReport, cycles: Mapping[tuple[str, ...], Cycles | None]) -> None:
-    """Print every kernel of a report.
-
-    Args:
-        console: where.
-        report: what.
-        cycles: the cycles of loops by their code; a loop that is not in it has none.
-    """
+def print_report(console: "Console", report: StaticReport) -> None:
+    """Print every kernel of a report, with its innermost loops."""
     for kernel, cases in report.grouped():
         console.print(f"{cases[0]}  [{kernel.source} → {kernel.assembly}]", style="bold")
         if len(cases) > 1:
             console.print(f"  also {', '.join(cases[1:])}")
         console.print(f"  {kernel.schedule.replace('},', '}, ') or 'no schedule'}", style="dim")
-        hot = [loop for loop in kernel.loops if loop.is_hot]
-        table = _table(hot, report.bytes[cases[0]], cycles)
-        console.print(table, soft_wrap=False, crop=False)
+        rows = [
+            (f"  {loop.name:<{_NAME_WIDTH}}", *(count or "·" for count in loop.counts.values()))
+            for loop in kernel.loops
+            if loop.is_hot
+        ]
+        print_table(console, _HEADINGS, rows, header="dim")
         console.print()
-
-
-def _table(
-    loops: Sequence[LoopFacts], streams: Mapping[str, int], cycles: Mapping[tuple[str, ...], Cycles | None]
-) -> object:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    headings = {name: len(name) for name in _HEADINGS} | {"bytes": _BYTES_WIDTH}
-    headings |= {_CYCLES: len(_CYCLES)} if cycles else {}
-    table.add_column("  loop", min_width=_NAME_WIDTH)
-    for heading, width in headings.items():
-        table.add_column(heading, justify="right", min_width=width)
-    for loop in loops:
-        counts = [Text(str(count) if count else "·") for count in loop.counts.values()]
-        row = [Text(f"  {loop.name}"), *counts, Text(_bytes(loop.name, streams))]
-        if cycles:
-            found = cycles.get(loop.code)
-            row.append(Text("–" if found is None or found.an_element is None else f"{found.an_element:.2f}"))
-        table.add_row(*row)
-    return table
-
-
-def _bytes(name: str, streams: Mapping[str, int]) -> str:
-    """Return the bytes that the nest of a loop moves in a call, such as "25.6 MB"."""
-    nest = LoopName(name.partition(" ")[2]).nest
-    moved = {"check": ("indices",), "clear": ("output",), "scale": ("output",), "copy": ("output",)}.get(
-        nest, tuple(streams)
-    )
-    number = float(sum(streams[stream] for stream in moved if stream in streams))
-    for unit in ("B", "kB", "MB"):
-        if number < 999.5:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} GB"
+    said = f"for {report.conditions.target} and the machine {json.dumps(report.conditions.machine)}"
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    console.print(f"{_LEGEND}\n{said}; {versions}", style="dim")
 
 
 def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
@@ -186,11 +89,14 @@ def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
         )
     before = None if options.against is None else _read_against(options.against, may_miss=options.write)
     conditions = _conditions(options, before)
-    report, failed = _compiled(cases, conditions)
-    say("failed", *(f"{case}: {reason}" for case, reason in failed.items()))
-    status = FAILED if failed else DONE
+    report = _compiled(cases, conditions)
+    say("failed", *(f"{case}: {reason}" for case, reason in report.failed.items()))
+    status = FAILED if report.failed else DONE
     if options.against is None:
-        _print_report(cases, report, options.json)
+        if options.json is not None:
+            write_text(options.json, report.text())
+        if options.json != "-":
+            print_report(make_console(), report)
         return status
     return max(status, _compare(before, report, options))
 
@@ -200,8 +106,15 @@ def _compare(before: StaticReport | None, after: StaticReport, options: argparse
     changes = [] if before is None else differences(before, after, whole=whole)
     versions = {} if before is None else before.versions
     if options.json is not None:
-        text = json.dumps(_changes_json(options.against, versions, after, changes), indent=1)
-        write_text(options.json, f"{text}\n")
+        facts = {
+            "against": options.against,
+            "versions": {"before": versions, "after": after.versions},
+            "target": after.conditions.target,
+            "machine": after.conditions.machine,
+            "kernels": len(after.grouped()),
+            "changes": [change.to_json() for change in changes],
+        }
+        write_text(options.json, json.dumps(facts, indent=1) + "\n")
     if options.json != "-":
         console, kernels = make_console(), len(after.grouped())
         if before is not None and kernels and not changes:
@@ -221,48 +134,10 @@ def _compare(before: StaticReport | None, after: StaticReport, options: argparse
     return FAILED if changes else DONE
 
 
-def _changes_json(against: str, versions: Any, after: StaticReport, changes: Sequence[Change]) -> dict[str, Any]:
-    return {
-        "against": against,
-        "versions": {"before": dict(versions), "after": dict(after.versions)},
-        "target": after.conditions.target,
-        "machine": after.conditions.machine,
-        "kernels": len(after.grouped()),
-        "changes": [change.to_json() for change in changes],
-    }
-
-
-def _print_report(cases: Sequence[Case], report: StaticReport, target: str | None) -> None:
-    if target is not None:
-        write_text(target, report.text())
-    if target == "-":
-        return
-    widths = {case.name: np.dtype(case.dtype).itemsize for case in cases}
-    loops = [(loop, widths[names[0]]) for kernel, names in report.grouped() for loop in kernel.loops if loop.is_hot]
-    with progress("analysing loops", len(loops)) as advance:
-        cycles = cycles_of(loops, report.conditions.target, advance)
-    console = make_console()
-    print_report(console, report, cycles)
-    said = f"for {report.conditions.target} and the machine {json.dumps(report.conditions.machine)}"
-    tool = next((found.tool for found in cycles.values() if found is not None), None)
-    mca = f"cycles by {tool}, which takes every load for a hit in the first cache" if tool else _why_no_cycles()
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    console.print(f"{_LEGEND}\n{said}; {mca}; {versions}", style="dim")
-
-
-def _why_no_cycles() -> str:
-    try:
-        return f"no cycles, as {find('llvm-mca')} analyses none of the loops"
-    except DependencyError as error:
-        return f"no cycles: {error}"
-
-
-def _compiled(cases: Sequence[Case], conditions: Conditions) -> tuple[StaticReport, dict[str, str]]:
+def _compiled(cases: Sequence[Case], conditions: Conditions) -> StaticReport:
     with progress("compiling", len(cases)) as advance:
         found = collect(cases, conditions, advance=advance)
-    kernels = {case.name: found.kernels[case.name] for case in cases if case.name in found.kernels}
-    traffic = {case.name: bytes_of(case) for case in cases if case.name in kernels}
-    return StaticReport(conditions, found.versions, kernels, traffic), dict(found.failed)
+    return replace(found, kernels={case.name: found.kernels[case.name] for case in cases if case.name in found.kernels})
 
 
 def _conditions(options: argparse.Namespace, before: StaticReport | None) -> Conditions:

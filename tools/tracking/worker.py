@@ -3,19 +3,18 @@
 A script, run by its path. It imports today's cases and the gathernest that PYTHONPATH names, of any commit, and uses
 public functions alone. It reads one JSON object a line from standard input and answers each by one:
 
-    {"cases": FOLDER, "threads": 1, "core": 0}         first of all; no answer
-    {"fork": "import", "turns": 8, "starts": true}     {"ns": [..]}: of children that import gathernest
-    {"fork": "first-call", ..}                         {"ns": [..]}: and call it once
-    {"ready": "pipeline", "number": 0, "slot_ns": 3e5} {"ns": .., "number": ..}: calls that fill the slot
-    {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel; null for arrays of the case's sizes
-    {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
-    {"calls": "import"}, "pipeline" or a CASE          {"calls": {..}}: Python functions called, by pass or file
+    {"turn": "import"}                                 {"ns": ..}: of a child that imports gathernest
+    {"turn": "first-call"}                             {"ns": ..}: of a child that also calls it once
+    {"ready": WHAT, "number": 0, "slot_ns": 3e5}       {"ns": .., "number": ..}: calls that fill the slot
+    {"turn": 9, "place": 0.5}                          {"ns": ..}: of a call, the mean of 9 with the arrays of a place
+    {"calls": WHAT}                                    {"calls": {..}}: Python functions called, by pass or file
     {"versions": true}                                 {"versions": {..}}: of packages and Python
     {"kernel": CASE}                                   stages, schedule, source and assembly, or `same_as`
     {"counts": FOLDER}                                 {"counts": ..}: the exact counts of the benchmarks there
 
-The process that `starts` has the first turn of each pair, and in the second half of the turns the second; a byte in a
-pipe is the baton. An answer {"missing": why} says that this gathernest lacks an operator, or fails at it.
+WHAT is {"of": "import"}, {"of": "pipeline"}, or {"of": CASE, "cut": CASE, "sets": 4}: the kernel of a case, with the
+arrays of another, smaller one, and sets of indices. The program's argument is the JSON object {"cases": FOLDER,
+"threads": 1, "core": 0}. An answer {"missing": why} says that this gathernest lacks an operator, or fails at it.
 """
 
 import collections
@@ -28,15 +27,13 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 Call = Callable[[], object]
 Answer = dict[str, Any]
-Result = TypeVar("Result")
 
 UNTIMED_CALLS = 4  # the second like call is stored in the call cache, and found from the third on
 LONG_CALL_NS = 5e6  # has no untimed call before each turn
@@ -50,40 +47,11 @@ SCHEDULE = (
 )
 
 
-class Baton:
-    """The right to run, handed over through two pipes; of a process that runs alone, two negative numbers."""
-
-    def __init__(self, taken_from: int, given_to: int):
-        self.taken_from, self.given_to = taken_from, given_to
-
-    def take(self) -> None:
-        """Wait for the other process; raises EOFError when it has ended."""
-        if self.taken_from >= 0 and not os.read(self.taken_from, 1):
-            raise EOFError("the process of the other side has ended")
-
-    def give(self) -> None:
-        """Let the other process run."""
-        if self.given_to >= 0:
-            os.write(self.given_to, b"x")
-
-    def turns(self, number: int, *, starts: bool, turn: Callable[[], Result]) -> list[Result]:
-        """Return the results of turns; the other process has as many, second in the first half, then first."""
-        found: list[Result] = []
-        for done in range(number):
-            is_first = starts == (done < number // 2)
-            if not is_first:
-                self.take()
-            found.append(turn())
-            if is_first:
-                self.give()
-        return found
-
-
 class Worker:
     """The imports of the process, the call that it times, and the kernels that it has compiled."""
 
-    def __init__(self, given: Answer, baton: Baton):
-        self.folder, self.baton = given["cases"], baton
+    def __init__(self, given: Answer):
+        self.folder = given["cases"]
         self.clock = time.thread_time_ns if given["threads"] == 1 else time.perf_counter_ns
         self.calls: list[Call] = []
         self.call_ns = 0.0
@@ -94,43 +62,33 @@ class Worker:
         asked = next(iter(given))
         try:
             return getattr(self, f"_{asked}")(given)
-        except EOFError:
-            raise
         except Exception as error:
             return {"missing": _reason(error)}
 
     # ---- times ----
 
-    def _fork(self, given: Answer) -> Answer:
-        if "gathernest" in sys.modules:
-            raise RuntimeError("children must import gathernest themselves: time them before anything else")
-        turn = partial(_time_child, given["fork"])
-        said = self.baton.turns(given["turns"], starts=given["starts"], turn=turn)
-        failed = next((answer for answer in said if "missing" in answer), None)
-        return failed or {"ns": [answer["ns"] for answer in said]}
-
-    def _turns(self, given: Answer) -> Answer:
-        calls = (self.calls[turn * len(self.calls) // given["turns"]] for turn in range(given["turns"]))
-        turn = partial(self._turn, calls, given["number"])
-        return {"ns": self.baton.turns(given["turns"], starts=given["starts"], turn=turn)}
+    def _turn(self, given: Answer) -> Answer:
+        number = given["turn"]
+        if isinstance(number, str):
+            if "gathernest" in sys.modules:
+                raise RuntimeError("children must import gathernest themselves: time them before anything else")
+            return _time_child(number)
+        call = self.calls[int(given["place"] * len(self.calls))]
+        if self.call_ns < LONG_CALL_NS:
+            call()
+        return {"ns": self._time(call, number) / number}
 
     def _ready(self, given: Answer) -> Answer:
         self.calls = []  # frees the arrays of the one before
-        self.calls = self._calls_of(given["ready"], given.get("arrays"))
+        self.calls = self._calls_of(given["ready"])
         for call in self.calls:
-            for _ in range(UNTIMED_CALLS if given["ready"] != "pipeline" else 1):
+            for _ in range(UNTIMED_CALLS if given["ready"]["of"] != "pipeline" else 1):
                 call()
         number = given["number"] or 1
         while (taken := self._time(self.calls[0], number)) < given["slot_ns"] / 2 and not given["number"]:
             number = max(2 * number, int(number * given["slot_ns"] / max(taken, 1)))
         self.call_ns = taken / number
         return {"ns": self.call_ns, "number": number}
-
-    def _turn(self, calls: Iterator[Call], number: int) -> float:
-        call = next(calls)
-        if self.call_ns < LONG_CALL_NS:
-            call()
-        return self._time(call, number) / number
 
     def _time(self, call: Call, number: int) -> int:
         clock = self.clock
@@ -139,30 +97,27 @@ class Worker:
             call()
         return clock() - start
 
-    def _calls_of(self, given: Any, folder: str | None) -> list[Call]:
+    def _calls_of(self, given: Answer) -> list[Call]:
         """Return calls of the pipeline, or of a kernel that is scheduled for the case's own sizes.
 
-        A kernel is called with small arrays from a folder, in several places, or else with arrays of those sizes.
+        A kernel is called with the arrays of the case that is cut, in several places where that is a smaller one.
         """
         gn = importlib.import_module("gathernest")
-        if given == "pipeline":
+        if given["of"] == "pipeline":
             with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
                 kernel = gn.compile(*PIPELINE, schedule=SCHEDULE)
             return [lambda: kernel.source]
-        import numpy as np
-
-        cases, case = self._case(given)
-        if folder is None:
-            return [cases.bind(case, case.make(), gn)]
-        data, indices, out = (np.load(Path(folder, f"{name}.npy")) for name in ("data", "indices", "out"))
-        small = cases.Inputs(data, tuple(indices), out)
-        if case.into == "new":
+        cases, case = self._case(given["of"])
+        _, cut = self._case(given["cut"])
+        small = cut.make(given["sets"])
+        if case.into == "new" or (cut == case and given["sets"] is None):
             return [cases.bind(case, small, gn)]
+        data, indices, out = small.data, small.indices, small.out
         schedule = cases.compiled(case, _untouched(cases, case), gn).schedule
         table = out if case.is_gradient else data
         options = {"axis": case.axis, "batch_dims": case.batch_dims, "schedule": schedule}
         kernel = gn.compile(case.operator, table, indices[0], **options)
-        return [_in_turn(kernel, *map(_moved, (data, indices, out))) for _ in range(PLACES)]
+        return [_in_turn(kernel, _moved(data), map(_moved, indices), _moved(out)) for _ in range(PLACES)]
 
     def _case(self, given: Answer) -> tuple[Any, Any]:
         if self.folder not in sys.path:
@@ -197,10 +152,10 @@ class Worker:
         return answer
 
     def _calls(self, given: Answer) -> Answer:
-        if given["calls"] == "import":
+        if given["calls"]["of"] == "import":
             return {"calls": count_calls(lambda: importlib.import_module("gathernest"))}
-        call = self._calls_of(given["calls"], given.get("arrays"))[0]
-        for _ in range(UNTIMED_CALLS if given["calls"] != "pipeline" else 1):
+        call = self._calls_of(given["calls"])[0]
+        for _ in range(UNTIMED_CALLS if given["calls"]["of"] != "pipeline" else 1):
             call()
         return {"calls": count_calls(call)}
 
@@ -311,12 +266,12 @@ def _reason(error: BaseException) -> str:
 
 def main() -> None:
     """Answer lines until the input ends."""
-    given = json.loads(sys.stdin.readline())
+    given = json.loads(sys.argv[1])
     if given["core"] is not None:
         os.sched_setaffinity(0, {given["core"]})
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no answer
-    worker = Worker(given, Baton(*map(int, sys.argv[1:3])))
+    worker = Worker(given)
     for line in sys.stdin:
         print(json.dumps(worker.answer(json.loads(line))), file=answers)
 

@@ -15,7 +15,7 @@ from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.plan import Plan, make_plan
-from gathernest.tools.bench.cases import SUITE, gather_of
+from gathernest.tools.bench.cases import SUITE, problem_of_case
 
 HERE = Path(__file__).parent / "machines"
 MACHINES = sorted(path.stem for path in HERE.glob("*.json"))
@@ -46,7 +46,9 @@ def chosen_on(machine: str) -> dict[str, Plan]:
         for case in SUITE:
             if case.name in CASES:
                 data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype("int64"))
-                plans[case.name] = make_plan(Problem.checked(gather_of(case), data, indices, Bounds.ERROR))
+                plans[case.name] = make_plan(
+                    Problem.checked(problem_of_case(case).operator, data, indices, Bounds.ERROR)
+                )
     return plans
 
 

@@ -7,9 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gathernest.tools.bench import peers
+from gathernest.tools.bench import entrants as entering
 from gathernest.tools.bench.cases import SUITE
-from gathernest.tools.bench.peers import Entrants, Gathernest, Peer
+from gathernest.tools.bench.entrants import Entrants
+from gathernest.tools.bench.peers import Gathernest, Peer
 
 QUICK = ("bench", "--quick", "--rounds", "1")
 BESIDE_NUMPY = (*QUICK, "--peers", "numpy")
@@ -18,18 +19,17 @@ BESIDE_NUMPY = (*QUICK, "--peers", "numpy")
 @pytest.mark.thorough
 def test_table_has_the_cases_that_were_asked_for_beside_files(gathernest, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "30")  # the table is not cut
-    plot, file = tmp_path / "run.svg", tmp_path / "run.json"
-    ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B,call-*", "--plot", str(plot), "--json", str(file))
+    file = tmp_path / "run.json"
+    ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B,call-*", "--json", str(file))
     assert json.loads(file.read_text())["cases"][0]["name"] == "rows-8B"
-    assert "<svg" in plot.read_text()
     assert ended.status == 0
     assert max(map(len, ended.out.splitlines())) <= 80
     given = ended.out.partition("\n\n")[0].splitlines()[2:]
     assert [line.split()[0] for line in given if not line.startswith("-")] == [
-        *("rows-8B", "call-function", "call-kernel")
+        *("rows-8B", "call-function", "call-kernel", "geometric")
     ]
     assert "geometric means" in ended.out
-    assert "no dimension above 512" in ended.out
+    assert "no dimension above 512" in " ".join(ended.out.split())
 
 
 def test_json_on_standard_output_is_all_there_is(gathernest):
@@ -45,8 +45,8 @@ def test_json_on_standard_output_is_all_there_is(gathernest):
 @pytest.mark.thorough
 def test_markdown_is_a_table_of_markdown(gathernest):
     ended = gathernest(*BESIDE_NUMPY, "--case", "nd-pairs-rows", "--markdown")
-    assert ended.out.startswith("| case | shapes | time | best peer | ratio | new result |\n")
-    assert "| nd-pairs-rows | 512x512x16xf32 by 512x2xi64 |" in ended.out
+    assert ended.out.startswith("| case, into a given result | time | numpy |")
+    assert ended.out.count("| nd-pairs-rows | ") == 2
 
 
 @pytest.mark.thorough
@@ -84,7 +84,7 @@ class Spoilt(Peer):
 def test_peer_with_other_bytes_makes_the_status_1_and_peers_that_are_not_there_are_named_once(gathernest, monkeypatch):
     versions = {"gathernest": "1", "spoilt": "2"}
     entrants = Entrants((Gathernest(), Spoilt()), ("torch", "jax"), {"openvino": "is broken"}, versions)
-    monkeypatch.setattr(peers, "enter", lambda asked, threads: entrants)
+    monkeypatch.setattr(entering, "enter", lambda asked, threads: entrants)
     ended = gathernest(*QUICK, "--case", "rows-8B", "--threads", "1")
     assert ended.status == 1
     said = [line for line in ended.err.splitlines() if "is busy" not in line]

@@ -7,23 +7,9 @@ import pytest
 
 from gathernest.ir.errors import DependencyError, GathernestError
 from gathernest.tools.bench import by_hand
-from gathernest.tools.bench.by_hand import (
-    CHECKS,
-    EARLY,
-    FUSED,
-    MORE,
-    SEPARATE,
-    UNCHECKED,
-    Beside,
-    Variant,
-    as_markdown,
-    check_bytes,
-    compare,
-    sizes_of,
-    unchecked_variants,
-)
-from gathernest.tools.bench.cases import Case, chosen
-from gathernest.tools.console.terminal import UsageError
+from gathernest.tools.bench.by_hand import ByHand, FusedByHand, UncheckedByHand
+from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.peers import expected
 
 CASES = [
     *(Case(dtype, "scalars", (300,), (301,), dtype=dtype) for dtype in ("int8", "int16", "float32", "float64")),
@@ -34,61 +20,49 @@ CASES = [
     Case("elements, first axis", "elements", (30, 37), (11, 37), "gather_elements"),
     Case("elements, last axis", "elements", (9, 30), (9, 21), "gather_elements", axis=1),
 ]
+OPTIONS = ("-O1", *by_hand.OPTIONS[1:])
 
 
-@pytest.fixture(scope="module")
-def library(program):
+@pytest.fixture(scope="module", params=[ByHand, FusedByHand, UncheckedByHand])
+def peer(request, program) -> ByHand:
     program("cc")
-    return by_hand.built(("-O1", *by_hand.OPTIONS[1:]))
+    found = request.param(OPTIONS)
+    found.start(2)
+    return found
 
 
 @pytest.mark.thorough
-def test_every_variant_gives_the_plain_bytes_and_counts_indices_out_of_range(library, monkeypatch):
+def test_every_variant_gives_the_plain_bytes_and_counts_indices_out_of_range(peer, monkeypatch):
     monkeypatch.setattr("gathernest.tools.bench.by_hand.STREAMED_FROM_BYTES", 0)
-    for case in CASES:
-        inputs, sizes = case.make(sets=1), sizes_of(case)
-        assert sizes is not None
-        picks = inputs.indices[0]
-        ways = [
-            replace(variant, check=check)
-            for fresh, threads in ((False, 1), (True, 2))
-            for variant in unchecked_variants(library, case, sizes, inputs, threads, fresh=fresh)
-            for check in CHECKS
-        ]
-        check_bytes(library, case, sizes, inputs, ways)
-        picks.flat[::3] -= case.data[case.axis]  # from the end
-        checked = [variant for variant in ways if variant.check != UNCHECKED]
-        check_bytes(library, case, sizes, inputs, checked)
-        picks.flat[[5, -1]] = -case.data[case.axis] - 1, case.data[case.axis]
-        for variant in checked:
-            assert library.call(library.job(sizes, inputs, 0, variant))() >= 2, f"{case.name}, {variant}"
+    for case in (replace(case, into=into) for case in CASES for into in ("out", "new")):
+        inputs, size = case.make(sets=1), case.data[case.axis]
+        wanted = expected(case, inputs, 0)
+
+        def results(case=case, inputs=inputs):
+            for way, (call,) in peer.variants(case, inputs).items():
+                inputs.out.fill(1)
+                yield way, peer.result(call(), inputs.out)
+
+        for _ in range(1 if isinstance(peer, UncheckedByHand) else 2):
+            for way, got in results():
+                assert got.tobytes() == wanted.tobytes(), f"{case.name}: {way}"
+            inputs.indices[0].flat[::3] -= size  # from the end
+        inputs.indices[0].flat[[5, -1]] = -size - 1, size
+        for call in (calls[0] for calls in peer.variants(case, inputs).values() if peer.name != "c-unchecked"):
+            with pytest.raises(GathernestError, match="indices out of range"):
+                peer.result(call(), inputs.out)
 
 
 @pytest.mark.thorough
-def test_separate_check_leaves_the_result_untouched(library):
-    case = CASES[2]
-    inputs, sizes = case.make(sets=1), sizes_of(case)
+def test_separate_check_leaves_the_result_untouched(program):
+    program("cc")
+    peer, case = ByHand(OPTIONS), CASES[2]
+    inputs = case.make(sets=1)
     inputs.indices[0][7] = 300
-    assert library.call(library.job(sizes, inputs, 0, Variant("loop", check=SEPARATE)))() == 1
-    assert np.all(inputs.out == 1)
-
-
-@pytest.mark.thorough
-def test_result_that_is_given_is_compared_with_c_that_checks_before_it_writes(library):
-    (beside,) = compare(CASES[2:3], rounds=1, threads=1, advance=lambda _: None)
-    assert {mode: beside.fastest[mode].check for mode in ("out=", "unchecked", EARLY)} == {
-        "out=": SEPARATE,
-        "unchecked": UNCHECKED,
-        EARLY: FUSED,
-    }
-    assert beside.fastest["new"].fresh
-    assert beside.fastest["new"].check in (SEPARATE, FUSED)
-
-
-def test_cases_that_only_by_hand_has_can_be_chosen():
-    assert [case.name for case in chosen(["batches-of-sc*"], [], MORE)] == ["batches-of-scalars"]
-    with pytest.raises(UsageError, match="no case is called 'batches-of-scalars'"):
-        chosen(["batches-of-scalars"], [])
+    for (call,) in peer.variants(case, inputs).values():
+        with pytest.raises(GathernestError, match="finds 1 indices out of range"):
+            peer.result(call(), inputs.out)
+        assert np.all(inputs.out == 1)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +74,8 @@ def test_cases_that_only_by_hand_has_can_be_chosen():
         Case("cut", "elements", (9, 9), (5, 4), "gather_elements"),
     ],
 )
-def test_case_that_c_has_no_loop_for_is_left_out(case):
-    assert sizes_of(case) is None
+def test_case_that_c_has_no_loop_for_is_rejected(case):
+    assert ByHand.rejection(ByHand.__new__(ByHand), case) == "by_hand.c has no loop for it"
 
 
 def test_a_program_that_writes_something_else_is_named(tmp_path, monkeypatch):
@@ -110,23 +84,13 @@ def test_a_program_that_writes_something_else_is_named(tmp_path, monkeypatch):
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
     with pytest.raises(GathernestError, match=f"^{compiler} makes a library that cannot be loaded .*; set CC$"):
-        by_hand.built()
+        ByHand()
 
 
 def test_compiler_that_is_not_there_is_named(gathernest, monkeypatch):
     monkeypatch.setenv("CC", "no-such-cc")
     with pytest.raises(DependencyError, match=r"needs a C compiler: no-such-cc is not on the PATH; .*, or set CC$"):
-        by_hand.built()
-    ended = gathernest("bench", "--by-hand", "--quick")
+        ByHand()
+    ended = gathernest("bench", "--peers", "c", "--quick")
     assert (ended.status, ended.out) == (1, "")
     assert "gathernest: error: C by hand needs a C compiler" in ended.err
-
-
-def test_markdown_has_a_row_a_case_and_marks_where_c_is_faster():
-    ways = {mode: Variant("words", near=64, threads=2, check="fused check") for mode in ("out=", "new", "unchecked")}
-    times, ratios = dict.fromkeys(ways, 12.0), {"out=": 0.5, "new": 2.0, "unchecked": 1.0}
-    table = as_markdown([Beside(CASES[2], ways, times, times, ratios, 1.5, 0.25)], 2, 7).splitlines()
-    ways_shown = "12.0 µs | 12.0 µs | words, 64 ahead, fused check, 2 threads"
-    shown = f"{ways_shown} | **0.50×** | 2.00× | 1.00× | 1.50× | **0.25×** |"
-    assert table[2] == f"| float32 | 300xf32 by 301xi64 | {shown}"
-    assert table[3].startswith("| geometric mean |")

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from gathernest.ir import reference
-from gathernest.ir.semantics import Bounds
-from gathernest.tools.bench.cases import APART, FAMILIES, SUITE, Case, describe, expected, gather_of, larger_than
-from gathernest.tools.bench.peers import Gathernest
+from gathernest.tools.bench.cases import APART, FAMILIES, SUITE, Case, describe, larger_than, problem_of_case
+from gathernest.tools.bench.peers import Gathernest, expected
 
 SMALL = 9
 every_case = pytest.mark.parametrize("case", [case.cut(SMALL) for case in SUITE], ids=lambda case: case.name)
@@ -43,9 +42,7 @@ def test_expected_bytes_are_those_of_the_reference(case):
 
 
 def reference_of(case: Case, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    if case.is_gradient:
-        return reference.gradient(gather_of(case), data, indices, case.data)
-    return reference.run(gather_of(case), data, indices, Bounds.ERROR)
+    return reference.of_problem(problem_of_case(case), data, indices)
 
 
 @every_case

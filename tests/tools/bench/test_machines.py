@@ -15,7 +15,7 @@ from gathernest.kernels.host.cpu import cpu_facts, usable_cores
 from gathernest.tools.bench import command
 from gathernest.tools.bench import report as machines
 from gathernest.tools.bench.measure import Measured
-from gathernest.tools.bench.report import FORMAT, machine_name, stored_runs
+from gathernest.tools.bench.report import FORMAT, machine_name
 
 GENOA = {"vendor_id": "AuthenticAMD", "model name": "AMD EPYC", "cpu family": "25", "model": "17"}
 STORED = ("rows-8B", "bags-zipf", "call-kernel")
@@ -50,31 +50,16 @@ def folder(monkeypatch, tmp_path) -> Path:
 
 
 @pytest.mark.thorough
-def test_suite_is_stored_and_a_family_that_no_mean_has_beside_it(gathernest, monkeypatch, folder):
+def test_suite_is_stored(gathernest, monkeypatch, folder, pages):
     folder.parent.mkdir()
-    ended = gathernest("bench", "--store", "--family", "bags")
-    assert ended.status == 2
-    assert "which does not exist; store the whole suite first" in ended.err
-    words = ("bench", "--peers", "numpy", "--store")
-    measured = {name: Measured(BY_NAME[name], {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0}) for name in STORED}
-    again = replace(measured["bags-zipf"], ratios={"numpy": 3.0})
-    runs = iter([[replace(one, new=one) for one in measured.values()], *[[replace(again, new=again)]] * 2])
-    monkeypatch.setattr(command, "_measure_all", lambda *_: next(runs))
-    assert gathernest(*words).status == 0
+    measured = [Measured(BY_NAME[name], {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0}) for name in STORED]
+    monkeypatch.setattr(command, "_measure_all", lambda *_: [replace(one, new=one) for one in measured])
+    assert gathernest("bench", "--peers", "numpy", "--store").status == 0
     assert [path.stem for path in folder.iterdir()] == [machine_name(cpu_facts(), usable_cores())]
-    assert gathernest(*words, "--family", "bags", "--rounds", "2").status == 0
-    (run,) = stored_runs(folder)
+    (run,) = pages.stored_runs(folder)
     assert [case["name"] for case in run["cases"]] == list(STORED)
-    means = {name: mean["geometric_mean"] for name, mean in run["families"].items()}
-    assert means == {"rows": 2.0, "bags": pytest.approx(3.0), "call": 2.0}
-    assert run["new"]["families"]["bags"]["geometric_mean"] == pytest.approx(3.0)
-    assert (run["gathers"]["cases"], run["rounds"], run["later"]["bags"]["rounds"]) == (1, 9, 2)
-    (path,) = folder.iterdir()
-    path.write_text(path.read_text().replace('"threads": ', '"threads": 1'))
-    ended = gathernest(*words, "--family", "bags")
-    assert ended.status == 1
-    assert "the stored run has threads 1" in ended.err
-    assert "store the whole suite, without --family" in ended.err
+    assert [mean["geometric_mean"] for mean in run["families"].values()] == [2.0, 2.0, 2.0]
+    assert (run["gathers"]["cases"], run["rounds"]) == (1, 9)
 
 
 def test_package_without_its_pages_stores_nothing(gathernest, folder):
@@ -90,40 +75,19 @@ def pages():
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(ROOT / "docs" / "generator")
+        patched.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        yield module
 
 
-@pytest.mark.parametrize(("number", "part"), [(2, None), (3, 0.5)])
-def test_bounds_that_were_too_short_are_left_out(tmp_path, number, part):
-    run = run_of("17", 2.0, 0.5) | {"format": number, "of_bound_in_order_beyond_cache": 0.5}
-    run["cases"][0] |= dict.fromkeys(("bound_us", "of_bound", "of_bound_in_order"), 0.5) | {"bound": {}}
-    (tmp_path / "run.json").write_text(json.dumps(run))
-    (found,) = stored_runs(tmp_path)
-    assert [found["of_bound_beyond_cache"], found["of_bound_in_order_beyond_cache"]] == [part, part]
-    assert [found["cases"][0][name] for name in ("bound_us", "of_bound", "of_bound_in_order")] == [part] * 3
-    assert (found["cases"][0]["bound"] is None) == (part is None)
-
-
-def test_families_that_are_added_to_a_run_of_an_older_format_keep_their_bounds(tmp_path):
-    file, bound = tmp_path / "run.json", {"of_bound": 0.5, "bound_us": 1.0, "of_bound_in_order": 0.5, "bound": {}}
-    stored = run_of("17", 2.0, 0.5) | {"format": 2, "new": {"families": {}, "gathers": None}}
-    stored["cases"][0] |= bound
-    file.write_text(json.dumps(stored))
-    bags = run_of("17", 3.0, 0.5) | {"format": FORMAT, "new": {"families": {}, "gathers": None}}
-    bags["cases"][0] |= bound | {"name": "bags-zipf", "family": "bags"}
-    bags["families"] = {}
-    file.write_text(json.dumps(machines.with_families(stored_runs(tmp_path)[0], bags, ["bags"])))
-    (found,) = stored_runs(tmp_path)
-    assert {case["name"]: case["of_bound"] for case in found["cases"]} == {"rows-8B": None, "bags-zipf": 0.5}
-
-
-def test_run_of_a_newer_format_is_rejected(tmp_path):
-    (tmp_path / "next.json").write_text(json.dumps({"format": FORMAT + 1, "cases": []}))
+@pytest.mark.parametrize("number", [FORMAT - 1, FORMAT + 1])
+def test_run_of_another_format_is_rejected(pages, tmp_path, number):
+    (tmp_path / "next.json").write_text(json.dumps({"format": number, "cases": []}))
     with pytest.raises(GathernestError) as rejected:
-        stored_runs(tmp_path)
-    said = f"is a run of format {FORMAT + 1}, and formats to {FORMAT} can be read; update gathernest"
+        pages.stored_runs(tmp_path)
+    said = f"is a run of format {number}, and format {FORMAT} can be read; store it again with gathernest bench --store"
     assert str(rejected.value) == f"{tmp_path / 'next.json'} {said}"
 
 
@@ -134,6 +98,7 @@ def run_of(model: str, ratio: float, load: float | None) -> dict:
     case |= {"best_peer": "numpy", "ratio": ratio, "ways": {"numpy": "take"}}
     mean = {"cases": 1, "geometric_mean": ratio, "worst_case": "rows-8B", "worst_ratio": ratio}
     return {
+        "format": FORMAT,
         "machine": {"cpu": "AMD EPYC", "family": "25", "model": model, "usable_cores": 2},
         "versions": {"numpy": "2.4.6"},
         "time": "2026-11-22T11:41:25+0000",
@@ -154,12 +119,12 @@ def test_pages_of_machines_are_the_reviewed_ones(pages, tmp_path, golden):
     run = run_of("1", 2.0, 0.5)
     run["cases"][0]["new"] = {"median_us": {"gathernest": 40.0}, "ratio": 0.8, "best_peer": "jax"}
     means = {name: mean | {"geometric_mean": 0.8} for name, mean in run["families"].items()}
-    run |= {"format": 2, "new": {"families": means, "gathers": means["rows"]}}
+    run |= {"new": {"families": means, "gathers": means["rows"]}}
     for name, each in (("a", run_of("17", 0.5, 0.5)), ("b", run)):
         (tmp_path / f"{name}.json").write_text(json.dumps(each))
     parts = [
         pages.PARTS[part](runs)
-        for runs in (without, stored_runs(tmp_path))
+        for runs in (without, pages.stored_runs(tmp_path))
         for part in ("summary", "cases", "families", "conditions")
     ]
     plot = pages.families_plot(without, ["AMD 17", "AMD 1"], title="Faster", notes=["A note"])

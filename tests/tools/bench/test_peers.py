@@ -4,6 +4,7 @@ A runtime that is not installed is skipped, by name: `pip install 'gathernest[pe
 """
 
 import importlib.util
+import json
 import os
 import sys
 from dataclasses import replace
@@ -15,8 +16,9 @@ import pytest
 
 import gathernest as gn
 from gathernest.tools.bench import peers
-from gathernest.tools.bench.cases import SUITE, Case, expected
-from gathernest.tools.bench.peers import enter
+from gathernest.tools.bench.cases import SUITE, Case
+from gathernest.tools.bench.entrants import enter
+from gathernest.tools.bench.peers import expected
 
 SMALL = 9
 INSTALLED = {
@@ -163,3 +165,18 @@ def test_peer_that_is_installed_and_does_not_work_is_named_with_its_reason(
     (tmp_path / "onnxruntime.py").write_text(statement)
     monkeypatch.syspath_prepend(tmp_path)
     assert enter([], 1).notes[1:] == [note]
+
+
+def test_own_kernels_are_peers_on_one_thread_and_without_a_pass(gathernest):
+    words = ("--peers", "one-thread,without-vectorize-inner,without-tile-loops,without-all", "--case", "rows-64B")
+    ended = gathernest("bench", "--quick", "--rounds", "1", "--threads", "2", *words, "--json", "-", "--no-new-results")
+    (case,) = json.loads(ended.out)["cases"]
+    assert ended.status == 0
+    assert set(case["ratios"]) == {"one-thread", "without-vectorize-inner", "without-all"}
+    assert case["rejected"]["without-tile-loops"].startswith("the nest has no loop 'indices_o'")
+
+
+def test_pass_that_a_schedule_has_not_is_told():
+    lines = peers.WithoutPass("group-indices")
+    assert lines.rejection(Case("rows", "rows", (40, 64), (50,))) == "the schedule has no such pass"
+    assert lines.rejection(Case("sums", "gradient", (40, 4), (5,), "gather_grad")) == "has a schedule of another kind"

@@ -4,7 +4,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -12,22 +11,11 @@ from rich.console import Console
 from gathernest.kernels.host.cpu import cpu_model
 from gathernest.kernels.machine.roofline import MeasuredBound
 from gathernest.kernels.machine.traffic import Traffic
-from gathernest.tools.bench import plots as picture
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases import SUITE, Case
 from gathernest.tools.bench.measure import Measured
-from gathernest.tools.bench.plots import BOUND, FASTER, SLOWER, cases_plot
-from gathernest.tools.bench.report import (
-    Report,
-    Together,
-    as_json,
-    as_markdown,
-    as_table,
-    conditions,
-    ratio_text,
-    summary,
-    time_text,
-)
+from gathernest.tools.bench.report import Report, as_json, as_markdown, conditions, ratio_text, summary, table_of
+from gathernest.tools.console.terminal import print_table, time_text
 
 
 def bound_of(time_us: float, in_order_us: float | None = None) -> MeasuredBound:
@@ -95,8 +83,6 @@ REPORTS = {
     "wrong_new_results": report(replace(FAST, new=replace(NEW, wrong={"torch": "take: gives other bytes"}))),
     "a_very_long_bar": report(FAST, replace(FAST, ratios={"torch": 80.0})),
     "cut_cases": report(FAST, cut=512),
-    "threads_together": report(FAST, together=(Together(2.0, 1.04), Together(1.96, 1.91))),
-    "threads_not_together": report(FAST, together=(None, None)),
 }
 
 
@@ -112,7 +98,7 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
     found = REPORTS[name]
     console = Console(file=io.StringIO(), width=80, color_system=None)
     for shown in filter(None, (found, found.of_new_results)):
-        console.print(as_table(shown))
+        print_table(console, *table_of(shown))
     facts = json.loads(json.dumps(as_json(found)))
     assert {"cpu", "usable_cores", "caches_bytes"} <= set(facts.pop("machine"))
     for package in ("python", "numba"):
@@ -120,17 +106,12 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
     del facts["time"]
     shown = conditions(found).replace(cpu_model(), "Some CPU")
     text = re.sub(r"CPU, \d+ cores?|Python [\d.]+, numba [\w.]+, ", "", shown)
-    svg = ElementTree.fromstring(cases_plot(as_json(found), "A machine"))
-    texts = [one.text for one in svg.iter("{http://www.w3.org/2000/svg}text")]
-    bars = [one for one in svg.iter() if one.get("fill") in (FASTER, SLOWER, BOUND)]
-    widths = [f"{one.get('fill')} {one.get('width')}" for one in bars]
     parts = {
         "table": [line.rstrip() for line in console.file.getvalue().splitlines()],
         "summary": [line for shown in filter(None, (found, found.of_new_results)) for line in summary(shown)],
         "wrong": found.wrong,
         "conditions": [text],
         "markdown": as_markdown(found).splitlines()[:-1],
-        "plot": [*map(str, texts), *widths],
         "json": json.dumps(facts, indent=1, ensure_ascii=False).splitlines(),
     }
     golden(f"bench/{name}.txt", "\n".join("\n".join([f"== {part}", *lines]) for part, lines in parts.items()))
@@ -146,7 +127,8 @@ def test_table_of_all_peers_and_the_longest_name_fits_80_columns():
     wide = Measured(case, dict.fromkeys(("gathernest", *ALL_PEERS), 999.4), ratios, bound=bound_of(8.0))
     console = Console(file=io.StringIO(), width=200, color_system=None)
     found = Report([wide], dict.fromkeys(("gathernest", *ALL_PEERS), "1"), 2, 9)
-    console.print(as_table(found), "\n".join(summary(found)))
+    print_table(console, *table_of(found))
+    console.print("\n".join(summary(found)))
     assert max(len(line.rstrip()) for line in console.file.getvalue().splitlines()) <= 80
 
 
@@ -157,10 +139,3 @@ def test_times_have_three_digits_and_ratios_two_places():
     ]
     ratios = (None, 0.019, 1.255, 99.99, 123.4)
     assert [ratio_text(ratio) for ratio in ratios] == ["", "0.02×", "1.25×", "99.99×", "123×"]
-
-
-def test_plot_is_an_svg_that_follows_the_colours_of_its_reader(tmp_path):
-    picture.plot(report(FAST, SLOW, SPOILT), tmp_path / "x.svg")
-    root = ElementTree.parse(tmp_path / "x.svg").getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "prefers-color-scheme:dark" in (tmp_path / "x.svg").read_text()

@@ -1,4 +1,4 @@
-"""`gathernest exec --step`: all steps, commands on a terminal, JSON, files and errors."""
+"""`gathernest exec --step`: all steps, JSON, files and errors."""
 
 import json
 import re
@@ -16,48 +16,12 @@ def outcome(capsys, *words: str) -> tuple[int, str, str]:
     return status, printed.out, printed.err.strip()
 
 
-def played(capsys, type_in, commands: str) -> str:
-    type_in(commands)
-    status, out, error = outcome(capsys, *GATHER, "--step", "1,1", "--stage", "operator", "--interactive")
-    assert (status, error) == (0, "")
-    return out
-
-
-def places(out: str) -> list[str]:
-    """Return the numbers of the steps that were shown, in order."""
-    return [word for word in out.split() if word.startswith("[") and word.endswith("/9]")]
-
-
 def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
     status, out, _ = outcome(capsys, *GATHER, "--step", "1,1")
     assert status == 0
     assert out.startswith("gather 3x2xf32 by 3xi64 -> 3x2xf32, axis 0, batch_dims 0, bounds error; stage hoist-inva")
     assert "read from data[2, 1]\n" in out
     assert re.search(r"memref.load +position=2, j=1 +element=6.0 +data\[2, 1\] byte 20 line 0", out)
-
-
-def test_commands_go_forwards_and_back(capsys, type_in):
-    out = played(capsys, type_in, "\nn\np\ng 9\nq\nn\n")
-    assert places(out) == ["[1/9]", "[2/9]", "[3/9]", "[2/9]", "[9/9]"]
-    assert "gather.loop batch" in out
-
-
-def test_the_ends_and_what_is_no_command_are_said(capsys, type_in):
-    out = played(capsys, type_in, "p\ng 10\ng\nhop 2\ng 9\n\n")
-    assert places(out) == ["[1/9]", "[9/9]"]
-    for said in (
-        "this is the first step",
-        "there is no step '10'; give g with a number from 1 to 9",
-        "there is no step ''; give g",
-        "there is no command 'hop 2'; Enter or n: next",
-        "this is the last step",
-    ):
-        assert said in out
-
-
-def test_all_steps_are_listed_on_demand(capsys, type_in):
-    out = played(capsys, type_in, "l\n")
-    assert "out[1, 1] byte 12 line 0" in out
 
 
 def test_json_is_one_object(capsys):

@@ -47,7 +47,7 @@ def test_a_tuning_prints_every_candidate_the_winner_and_the_file(gathernest, fil
     assert (ended.status, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert [line.split()[0] for line in lines[1:5]] == ["default", "winner", "timed", "failed"]
-    assert lines[2].endswith(f"500000.0 us   2.00x  {FAST}")
+    assert lines[2].endswith(f"500 ms 2.00x {FAST}")
     assert "the nest has no loop 'rows'" in lines[4]
     assert lines[5].endswith("is 2.00 times as fast as the default; it won 21 of 21 pairs.")
     assert lines[6] == f"The result is recorded in {file}."

@@ -13,7 +13,7 @@ def facts_of(ended):
 def test_doctor_names_versions_machine_threads_and_cache(gathernest):
     ended = gathernest("doctor")
     assert (ended.status, ended.err) == (0, "")
-    for part in ("numba", "xdsl", "cpu", "usable cores", "started", "folder", "writable", "small gather", "mlir-opt"):
+    for part in ("numba", "xdsl", "cpu", "usable_cores", "started", "folder", "writable", "small_gather", "mlir-opt"):
         assert f"\n  {part} " in ended.out
     assert ended.out.endswith("Everything that gathernest needs works.\n")
 

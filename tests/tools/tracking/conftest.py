@@ -119,8 +119,6 @@ def reported():
 
     def report(versions=None, **kernels) -> StaticReport:
         conditions = Conditions("x86-64-v3", {"base": "avx2", "threads": 4})
-        return StaticReport(
-            conditions, versions or VERSIONS, kernels, {case: {"indices": 8, "output": 16} for case in kernels}
-        )
+        return StaticReport(conditions, versions or VERSIONS, kernels)
 
     return report

@@ -1,8 +1,7 @@
-import numpy as np
 import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
-from gathernest.tools.tracking.benchmarks import BENCHMARKS, MOST_RESULT_BYTES, MOST_TABLE_BYTES, chosen, small
+from gathernest.tools.tracking.benchmarks import MOST_RESULT_BYTES, MOST_TABLE_BYTES, chosen, small
 
 KERNELS = [case for case in SUITE if case.family != "call"]
 
@@ -16,22 +15,13 @@ def test_small_arrays_fit_and_have_the_same_slices(case):
     assert cut.rows > 1
 
 
-def test_small_arrays_are_those_of_a_gather(tmp_path):
-    for name in ("tiny-batches-rows", "elements-last-axis", "nd-pairs-rows"):
-        BENCHMARKS[name].write_arrays(tmp_path)
-        data, indices = (np.load(tmp_path / name / f"{array}.npy") for array in ("data", "indices"))
-        cut = small(BENCHMARKS[name].case)
-        assert (data.shape, indices.shape[1:]) == (cut.data, cut.indices)
-        assert indices.max() < max(cut.data[axis] for axis in cut.indexed)
-
-
-def test_kernels_of_full_size_have_no_files_and_others_stay(tmp_path):
+def test_kernels_of_full_size_are_not_cut_and_others_stay():
     found = {one.name: one for one in chosen(["rows-16B", "call-kernel", "pipeline"], full_size=True)}
     assert {name: one.is_full for name, one in found.items()} == {
         "rows-16B": True,
         "call-kernel": False,
         "pipeline": False,
     }
-    for one in found.values():
-        one.write_arrays(tmp_path)
-    assert [folder.name for folder in tmp_path.iterdir()] == ["call-kernel"]
+    assert found["rows-16B"].question["cut"] == found["rows-16B"].question["of"]
+    assert found["call-kernel"].question["sets"] == 1
+    assert found["pipeline"].question == {"of": "pipeline"}

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from gathernest.tools.tracking.causes import UNCHANGED, Why, compare_calls, explain_code
-from gathernest.tools.tracking.kernel_facts import Collected, Conditions, KernelFacts, LoopFacts
+from gathernest.tools.tracking.kernel_facts import Conditions, KernelFacts, LoopFacts, StaticReport
 
 LOOP = LoopFacts("copy indices_i", 1, True, 32, 4, 1, 1, 0, 0, 0, 0, 1, ("vmovups (%rax), %ymm0", "jne 1"))
 KERNEL = KernelFacts("tile", (("operator", "a"), ("tile-loops", "b")), "source", "assembly", (LOOP,))
@@ -9,11 +9,11 @@ VERSIONS = {"numba": "1"}
 
 
 def explain(base, head):
-    return explain_code("rows-16B", base, head, Conditions(None, None))
+    return explain_code("rows-16B", base, head)
 
 
 def collected(kernel):
-    return Collected(VERSIONS, {"rows-16B": kernel}, {})
+    return StaticReport(Conditions(None, None), VERSIONS, {"rows-16B": kernel})
 
 
 def test_same_code_is_not_the_cause():
@@ -32,7 +32,7 @@ def test_other_code_is_explained_by_the_pass_and_its_loop():
 
 
 def test_code_that_a_side_cannot_show_is_said():
-    failed = Collected(VERSIONS, {}, {"rows-16B": "AttributeError: no asm"})
+    failed = StaticReport(Conditions(None, None), VERSIONS, {}, failed={"rows-16B": "AttributeError: no asm"})
     assert explain(failed, collected(KERNEL)) == Why("the code cannot be shown: AttributeError: no asm")
 
 

@@ -1,14 +1,13 @@
-"""Drawings of runs as SVG: the cases of one run, and the families of several."""
+"""Drawings of stored runs as SVG: the cases of one run, and bars for the families of several."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from ...playground.drawings import FONT_SIZE, LETTER, Element, add, drawing, finished, standalone, width_of
-from ..console.terminal import UsageError
-from .measure import OURS
-from .report import Report, as_json, conditions, ratio_text, time_text
+from gathernest.playground.drawings import FONT_SIZE, LETTER, Element, add, drawing, finished, width_of
+from gathernest.tools.bench.measure import OURS
+from gathernest.tools.bench.report import ratio_text
+from gathernest.tools.console.terminal import time_text
 
 # Pixels: the height of a row and of a bar in it, and the space around the picture and between its parts.
 ROW, THICK, SPACE = 21.0, 14.0, 16.0
@@ -105,7 +104,7 @@ def cases_plot(run: dict[str, Any], conditions: str) -> str:
     """Return the picture as SVG.
 
     Args:
-        run: what `as_json` returns, and stored runs hold.
+        run: a stored run.
         conditions: machine, rounds and versions, as text.
     """
     without = {"of_bound": None, "of_bound_in_order": None, "larger_than_cache": True}
@@ -184,15 +183,3 @@ def _explanations(cases: list[Case], conditions: str, has_bound: bool, width: in
             "case that the caches hold. A tick: the fraction with capacity misses."
         )
     return [line for text in (*lines, conditions) for line in wrap(text, width)]
-
-
-def check_plot(path: str) -> Path:
-    """Return the path of a picture; raises UsageError for another kind, before anything is measured."""
-    if not path.endswith(".svg"):
-        raise UsageError(f"--plot {path!r} must end in .svg, as in --plot ratios.svg; a browser shows it")
-    return Path(path)
-
-
-def plot(report: Report, path: Path) -> None:
-    """Write the picture of a run, light or dark as its reader likes."""
-    path.write_text(standalone(cases_plot(as_json(report), conditions(report))), encoding="utf-8")
