@@ -26,7 +26,6 @@ from ..ir.modules.pseudocode import NestLine, has_loops, nest_lines, print_loop_
 from ..ir.modules.read_module import read_module
 from ..ir.operator_spec import GatherWeighted, GatherWeightedMean
 from ..kernels.machine.explain import Explanation
-from ..kernels.machine.roofline import IN_ORDER
 from ..kernels.runtime.plan import Plan
 from ..lowering.nest.queries import viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
@@ -746,11 +745,9 @@ def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, a
         title: the name of the drawing for screen readers.
     """
     bound = explanation.bound
-    in_order = bound.ordered_us if IN_ORDER in bound.ways else None
     rows = [
         ("copy of as many bytes", bound.copy_us, _BOUND, "bound"),
         ("lines at random places", bound.lines_us, _BOUND, "bound"),
-        ("lines in the order of the indices", in_order, _BOUND, "bound"),
         ("predicted by the cost model", explanation.predicted_us, _BOUND, "predicted"),
         (f"measured, median of {explanation.rounds}", explanation.measured_us, _MEASURED, "measured"),
         ("measured, fastest round", explanation.fastest_us, _MEASURED, "measured"),

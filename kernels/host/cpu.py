@@ -179,27 +179,6 @@ def _caches(core: int) -> list[Path]:
     return sorted(Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"))
 
 
-def own_cache_bytes(table_bytes: float) -> int:
-    """Return how much a core keeps in the caches that are its own, L1 and L2, which are smaller than a table.
-
-    Together, since not every processor's second cache holds what the first one does. 0 where a table fits in the first
-    one, or nothing is known of them.
-    """
-    sizes = cache_sizes()
-    return sum(sizes[level] for level in ("L1", "L2") if level in sizes and sizes[level] < table_bytes)
-
-
-def last_level_cache_bytes() -> int:
-    """Return the size of the last-level caches that the usable cores have together; 32 MiB if unknown."""
-    sizes = cache_sizes()
-    if not sizes:
-        return 32 * 1024**2
-    last = max(sizes)
-    caches = [cache for core in _affinity() for cache in _caches(core) if f"L{_text(cache / 'level')}" == last]
-    shared = {_text(cache / "shared_cpu_list") for cache in caches} - {""}
-    return sizes[last] * max(len(shared), 1)
-
-
 def free_memory_bytes() -> int:
     """Return how much memory this process can still take, within its cgroup too; 1 GiB if unknown."""
     free = [_number(Path("/proc/meminfo"), "MemAvailable:", 1024)]

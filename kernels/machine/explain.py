@@ -21,7 +21,7 @@ from ..host.machine import known_machine, machine_model
 from ..host.timing import Timings, time_interleaved
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
-from .roofline import COPY, IN_ORDER, LINES, Bound, MeasuredBound, model_bound, reference_loops
+from .roofline import COPY, LINES, Bound, MeasuredBound, model_bound, reference_loops
 
 # The machine is busy if the median is more than this many times the fastest round.
 BUSY = 1.5
@@ -92,11 +92,6 @@ class Explanation:
             return "the kernel is faster than the bound: the machine is busy, and times say little"
         return ""
 
-    @property
-    def fraction_in_order(self) -> float | None:
-        """The bound in the order of the indices, capacity misses included, divided by the measured time."""
-        return self.bound.fraction_in_order(self.measured_us)
-
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -107,7 +102,6 @@ class Explanation:
             "bound": self.bound.to_json(),
             "model_bound": self.model_bound.to_json(),
             "fraction": self.fraction,
-            "fraction_in_order": self.fraction_in_order,
             "ablations": [asdict(ablation) for ablation in self.ablations],
         }
 
@@ -143,23 +137,13 @@ class Explanation:
         rows = [(name, _bytes(count)) for name, count in (*traffic.streams, ("together", traffic.total_bytes))]
         how = "counted from the indices" if traffic.is_counted else "expected of uniformly random indices"
         lines = "1 line" if round(traffic.lines) == 1 else f"{traffic.lines:,.0f} lines"
-        text = [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} adjacent ones at each place"]
-        ordered = self.bound.ordered_lines
-        if ordered is not None and ordered > traffic.lines:
-            text.append(f"{ordered:,.0f} lines in the order of the indices, capacity misses included")
-        elif ordered is not None:
-            text.append("no capacity miss is certain in the order of the indices")
-        return text
+        return [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} adjacent ones at each place"]
 
     def _bound_lines(self) -> list[str]:
         bound = self.bound
         threads = f"on {bound.threads} thread{'' if bound.threads == 1 else 's'}"
         rates = zip(_rate_rows(bound), (COPY, LINES), strict=True)
         rows = [(*row, bound.ways[name]) for row, name in rates]
-        if IN_ORDER in bound.ways and bound.ordered_lines is not None and bound.ordered_us is not None:
-            per_s = 1e6 * bound.ordered_lines / bound.ordered_us
-            row = _lines_row("lines in the order of the indices", bound.ordered_us, per_s)
-            rows.append((*row, bound.ways[IN_ORDER]))
         return [*_rows(rows), f"bound by {bound.bound_by}, {threads}"]
 
     def _model_bound_lines(self) -> list[str]:
@@ -177,8 +161,6 @@ class Explanation:
         rows.append(("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"))
         rows.append(("fastest round", _us(self.fastest_us)))
         rows.append(("fraction of the bound", f"{self.fraction:>12.2f}"))
-        if self.fraction_in_order is not None:
-            rows.append(("fraction in this order", f"{self.fraction_in_order:>12.2f}"))
         return [*[self.disturbance] * bool(self.disturbance), *_rows(rows)]
 
 

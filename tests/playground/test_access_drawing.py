@@ -229,16 +229,10 @@ EXPLANATION = Explanation(
         Ablation("tile-loops{loops=indices sizes=64}", rejected="<no> & never"),
     ),
 )
-IN_ORDER = replace(
-    MEASURED,
-    ordered_lines=5e4,
-    ways={**WAYS, "lines in order": "as they come"},
-    rounds_us={**MEASURED.rounds_us, "lines in order": (90.0, 110.0, 100.0)},
-)
 NO_BYTES = Traffic((("indices", 0.0), ("data", 0.0), ("output", 0.0)), 0.0, 1.0)
 EXPLANATIONS = {
     "whole": EXPLANATION,
-    "with_lines_in_order": replace(EXPLANATION, bound=IN_ORDER, predicted_us=None),
+    "without_prediction": replace(EXPLANATION, predicted_us=None),
     "without_passes": replace(EXPLANATION, schedule="", ablations=()),
     "without_bytes": replace(EXPLANATION, bound=replace(MEASURED, traffic=NO_BYTES)),
     "of_a_busy_machine": replace(EXPLANATION, fastest_us=40.0),

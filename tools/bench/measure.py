@@ -83,13 +83,6 @@ class Measured:
             return None
         return self.bound.fraction(self.median_us[OURS])
 
-    @property
-    def of_bound_in_order(self) -> float | None:
-        """The same with the bound in the order of the indices, where it is known."""
-        if self.bound is None or OURS not in self.median_us:
-            return None
-        return self.bound.fraction_in_order(self.median_us[OURS])
-
 
 def measure(
     case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int, new_results: bool = False

@@ -96,10 +96,6 @@ class Report:
         """Return the geometric mean of the fractions of the roofline bound, for gathers larger than the last cache."""
         return geometric_mean([one.of_bound for one in self._beyond_cache()])
 
-    def of_bound_in_order(self) -> float | None:
-        """Return the same for the bound in the order of the indices, over the cases where it is known."""
-        return geometric_mean([one.of_bound_in_order for one in self._beyond_cache()])
-
     def _beyond_cache(self) -> list[Measured]:
         large = (one for one in self.measured if larger_than(one.case, last_level_bytes()))
         return [one for one in large if one.case.family not in APART]
@@ -142,7 +138,6 @@ def as_json(report: Report) -> dict[str, Any]:
         **_means_json(report),
         "new": None if new is None else _means_json(new),
         "of_bound_beyond_cache": report.of_bound(),
-        "of_bound_in_order_beyond_cache": report.of_bound_in_order(),
     }
 
 
@@ -162,7 +157,7 @@ def _case_json(one: Measured) -> dict[str, Any]:
         **_figures_json(one),
         "new": None if one.new is None else _figures_json(one.new),
         "bound": None if one.bound is None else one.bound.to_json(),
-        **{name: getattr(one, name) for name in ("bound_us", "of_bound", "of_bound_in_order")},
+        **{name: getattr(one, name) for name in ("bound_us", "of_bound")},
     }
 
 
@@ -175,8 +170,7 @@ FOLDER = PACKAGE / "docs" / "machines"
 # Of the files; 2 has new results, and 3 bounds of memory without zeros: those before are up to twice too short.
 FORMAT = 3
 FIRST_WITH_BOUNDS = 3
-OF_BOUND = "bound", "bound_us", "of_bound", "of_bound_in_order"
-MEANS_OF_BOUND = "of_bound_beyond_cache", "of_bound_in_order_beyond_cache"
+OF_BOUND = "bound", "bound_us", "of_bound"
 # What is no name in the model name of a CPU.
 NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
 
@@ -240,7 +234,7 @@ def read_run(path: Path) -> dict[str, Any]:
             f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"
         )
     has_bounds = run["format"] >= FIRST_WITH_BOUNDS
-    without, means = ({}, {}) if has_bounds else (dict.fromkeys(OF_BOUND), dict.fromkeys(MEANS_OF_BOUND))
+    without, means = ({}, {}) if has_bounds else (dict.fromkeys(OF_BOUND), {"of_bound_beyond_cache": None})
     return run | means | {"cases": [{"new": None, **case, **without} for case in run["cases"]]}
 
 
@@ -316,11 +310,9 @@ def as_table(report: Report) -> "Table":
 
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
-    fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
     means = [f"{name:<22} {_mean_text(mean)}" for name, mean in _means(report).items()]
-    return means + [
-        f"{name:<22} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
-    ]
+    mean = report.of_bound()
+    return [*means, f"{'of the bound':<22} {_percent(mean):>7}, cases larger than cache"] if mean else means
 
 
 def _mean_text(mean: Mean) -> str:

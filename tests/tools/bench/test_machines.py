@@ -107,17 +107,17 @@ def pages():
 
 @pytest.mark.parametrize(("number", "part"), [(2, None), (3, 0.5)])
 def test_bounds_that_were_too_short_are_left_out(tmp_path, number, part):
-    run = run_of("17", 2.0, 0.5) | {"format": number, "of_bound_in_order_beyond_cache": 0.5}
-    run["cases"][0] |= dict.fromkeys(("bound_us", "of_bound", "of_bound_in_order"), 0.5) | {"bound": {}}
+    run = run_of("17", 2.0, 0.5) | {"format": number}
+    run["cases"][0] |= dict.fromkeys(("bound_us", "of_bound"), 0.5) | {"bound": {}}
     (tmp_path / "run.json").write_text(json.dumps(run))
     (found,) = stored_runs(tmp_path)
-    assert [found["of_bound_beyond_cache"], found["of_bound_in_order_beyond_cache"]] == [part, part]
-    assert [found["cases"][0][name] for name in ("bound_us", "of_bound", "of_bound_in_order")] == [part] * 3
+    assert found["of_bound_beyond_cache"] == part
+    assert [found["cases"][0][name] for name in ("bound_us", "of_bound")] == [part] * 2
     assert (found["cases"][0]["bound"] is None) == (part is None)
 
 
 def test_families_that_are_added_to_a_run_of_an_older_format_keep_their_bounds(tmp_path):
-    file, bound = tmp_path / "run.json", {"of_bound": 0.5, "bound_us": 1.0, "of_bound_in_order": 0.5, "bound": {}}
+    file, bound = tmp_path / "run.json", {"of_bound": 0.5, "bound_us": 1.0, "bound": {}}
     stored = run_of("17", 2.0, 0.5) | {"format": 2, "new": {"families": {}, "gathers": None}}
     stored["cases"][0] |= bound
     file.write_text(json.dumps(stored))
@@ -154,7 +154,6 @@ def run_of(model: str, ratio: float, load: float | None) -> dict:
         "families": {"rows": mean},
         "gathers": mean,
         "of_bound_beyond_cache": 0.5,
-        "of_bound_in_order_beyond_cache": None,
     }
 
 
