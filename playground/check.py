@@ -109,6 +109,17 @@ def reference_result(problem: Problem, data: np.ndarray, indices: np.ndarray) ->
         return error
 
 
+def difference_text(got: np.ndarray, wanted: np.ndarray) -> str | None:
+    """Return the first element that differs and how many there are, as text; None where the bytes are equal."""
+    if (found := first_difference(got, wanted)) is None:
+        return None
+    position, count = found
+    return (
+        f"at {list(position)} of the result it must give {wanted[position]}, and it gives {got[position]}; "
+        f"{count} of {wanted.size} elements differ"
+    )
+
+
 def check_stage(
     module: ModuleOp,
     problem: Problem,

@@ -16,7 +16,6 @@ from ..ir import reference
 from ..ir.array_spec import ArraySpec
 from ..ir.dialects.gather_dialect import LoopOp, OperatorOp
 from ..ir.dialects.types import numpy_dtype
-from ..ir.dialects.upstream import PrefetchOp
 from ..ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError, did_you_mean, show, show_words
 from ..ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ..ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
@@ -376,8 +375,7 @@ class _Run:
         memory = next((each for each in part.event.op.operands if isinstance(each.type, MemRefType)), None)
         if memory is None:
             return ()
-        place = self.arrays.prefetched if isinstance(part.event.op, PrefetchOp) else self.arrays.access
-        return tuple(place(memory, touch, self._name(memory)) for touch in touches_of(part))
+        return tuple(self.arrays.access(memory, touch, self._name(memory)) for touch in touches_of(part))
 
     def _trips(self, iteration: Event | None) -> tuple[Trip, ...]:
         return () if iteration is None else (*self._trips(iteration.around), *self._trips_of(iteration))
