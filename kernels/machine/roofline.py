@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -56,13 +56,19 @@ class Bound:
 
     Attributes:
         traffic: the fewest bytes of the gather.
-        copy_us: the time of a copy of as many bytes.
+        copy_us: the time of a copy of as many bytes; where it was measured, a median.
         lines_us: the time of reading as many lines at random places.
+        threads: how many the measured loops may use.
+        ways: the fastest way of each measured loop, "copy" and "random lines"; empty of a bound by a model.
+        rounds_us: microseconds of each round, by the same names.
     """
 
     traffic: Traffic
     copy_us: float
     lines_us: float
+    threads: int = 0
+    ways: Mapping[str, str] = field(default_factory=dict)
+    rounds_us: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def time_us(self) -> float:
@@ -84,43 +90,20 @@ class Bound:
         """The rate of the reads."""
         return 1e6 * self.traffic.lines / self.lines_us if self.lines_us else 0.0
 
-    @property
-    def bytes_by_stream(self) -> dict[str, float]:
-        """The bytes of each stream by its name."""
-        return dict(self.traffic.streams)
-
     def fraction(self, measured_us: float) -> float:
         """Return the bound divided by a measured time: 1 is as fast as the machine allows."""
         return self.time_us / measured_us
 
     def to_json(self) -> dict[str, Any]:
         """Return the bound as JSON can hold it."""
-        names = ("time_us", "bound_by", "copy_us", "lines_us", "copy_bytes_per_s", "lines_per_s")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "bytes": {**self.bytes_by_stream, "all": self.traffic.total_bytes},
-            **{name: value for name, value in asdict(self.traffic).items() if name != "streams"},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredBound(Bound):
-    """The roofline bound of a gather, timed in turn with it: its times are medians.
-
-    Attributes:
-        threads: how many the loops may use.
-        ways: the fastest way of each loop, "copy" and "random lines".
-        rounds_us: microseconds of each round, by the same names.
-    """
-
-    threads: int
-    ways: Mapping[str, str]
-    rounds_us: Mapping[str, Sequence[float]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the bound as JSON can hold it."""
-        rounds_us = {name: [round(time_us, 3) for time_us in times] for name, times in self.rounds_us.items()}
-        return {**Bound.to_json(self), "threads": self.threads, "ways": dict(self.ways), "rounds_us": rounds_us}
+        names = ["time_us", "bound_by", "copy_us", "lines_us", "copy_bytes_per_s", "lines_per_s"]
+        traffic = asdict(self.traffic)
+        streams = {**dict(traffic.pop("streams")), "all": self.traffic.total_bytes}
+        found = {**{name: getattr(self, name) for name in names}, "bytes": streams, **traffic}
+        if self.ways:
+            rounds_us = {name: [round(time_us, 3) for time_us in times] for name, times in self.rounds_us.items()}
+            found |= {"threads": self.threads, "ways": dict(self.ways), "rounds_us": rounds_us}
+        return found
 
 
 def model_bound(traffic: Traffic, model: MachineModel) -> Bound:
@@ -175,7 +158,7 @@ class ReferenceLoops:
         """The calls to time in turn with the gather, by name."""
         return {name: loop.call for name, loop in self.timed.items()}
 
-    def measured(self, timings: Timings) -> MeasuredBound:
+    def measured(self, timings: Timings) -> Bound:
         """Return the roofline bound from timings of `calls`, which may hold others too."""
         rounds_us = {
             name: [1e6 * seconds / loop.times for seconds in timings.rounds_s[name]]
@@ -183,7 +166,7 @@ class ReferenceLoops:
         }
         copy_us, lines_us = (statistics.median(rounds_us[name]) for name in (COPY, LINES))
         ways = {name: loop.way for name, loop in self.timed.items()}
-        return MeasuredBound(self.traffic, copy_us, lines_us, self.threads, ways, rounds_us)
+        return Bound(self.traffic, copy_us, lines_us, self.threads, ways, rounds_us)
 
 
 def reference_loops(

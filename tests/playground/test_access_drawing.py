@@ -12,7 +12,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError, GathernestError
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.machine.explain import Ablation, Explanation
-from gathernest.kernels.machine.roofline import Bound, MeasuredBound
+from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import run_stages
@@ -211,7 +211,7 @@ def test_an_edited_stage_is_drawn_of_given_indices_and_named_otherwise(tmp_path)
 TRAFFIC = Traffic((("indices", 1e5), ("data", 3e6), ("output", 1.5e6)), lines=46875.0, piece_lines=4.0)
 BOUND = Bound(TRAFFIC, copy_us=40.0, lines_us=60.0)
 WAYS = {"copy": "stores <plain>", "random lines": "8 at a time"}
-MEASURED = MeasuredBound(TRAFFIC, 40.0, 60.0, 2, WAYS, {"copy": (40.0,), "random lines": (60.0,)})
+MEASURED = Bound(TRAFFIC, 40.0, 60.0, 2, WAYS, {"copy": (40.0,), "random lines": (60.0,)})
 EXPLANATION = Explanation(
     gather="gather 1000x64xf32 by 100xi64",
     schedule="vectorize-inner{lanes=8}",

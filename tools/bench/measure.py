@@ -16,7 +16,7 @@ import numpy as np
 from ...ir.element_types import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.machine.roofline import MeasuredBound
+from ...kernels.machine.roofline import Bound
 from .cases import Case, Inputs, expected
 from .peers import Call, Peer, compile_case
 
@@ -53,7 +53,7 @@ class Measured:
     rejected: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     rounds_us: dict[str, list[float]] = field(default_factory=dict)
-    bound: MeasuredBound | None = None
+    bound: Bound | None = None
     new: "Measured | None" = None
 
     @property

@@ -4,7 +4,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.machine.explain import Ablation, Explanation
-from gathernest.kernels.machine.roofline import Bound, MeasuredBound
+from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.lowering.provenance.trace import Level, Line, MachineLoop, Trace
 from gathernest.playground.sections import Figure, Section, element_steps, pass_lines
@@ -21,7 +21,7 @@ def explanation() -> Explanation:
         gather="gather 1000x64xf32 by 100xi64",
         schedule=f"{TILED},vectorize-inner{{lanes=8}}",
         reasons=("rows are <long>",),
-        bound=MeasuredBound(traffic, 2.0, 3.0, 2, ways, dict.fromkeys(ways, (2.0, 3.0))),
+        bound=Bound(traffic, 2.0, 3.0, 2, ways, dict.fromkeys(ways, (2.0, 3.0))),
         model_bound=bound,
         machine="zen4",
         measured_us=6.0,

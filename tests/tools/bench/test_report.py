@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from gathernest.kernels.host.cpu import cpu_model
-from gathernest.kernels.machine.roofline import MeasuredBound
+from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.tools.bench import plots as picture
 from gathernest.tools.bench import report as reporting
@@ -30,11 +30,11 @@ from gathernest.tools.bench.report import (
 )
 
 
-def bound_of(time_us: float) -> MeasuredBound:
+def bound_of(time_us: float) -> Bound:
     """A bound of one round: a copy of so long, and lines of half of that."""
     times = Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2
     ways = {"copy": "non-temporal stores", "random lines": "without prefetching"}
-    return MeasuredBound(*times, 2, ways, {"copy": [time_us], "random lines": [time_us / 2]})
+    return Bound(*times, 2, ways, {"copy": [time_us], "random lines": [time_us / 2]})
 
 
 FAST = Measured(
