@@ -35,6 +35,7 @@ from ..lowering.provenance.trace import Trace
 from ..lowering.registry import SCHEDULED_NEST, Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .accesses import small_instance, spread_indices
+from .caches import Caches, caches_of
 from .drawings import access_drawing, nest_drawing, port_drawing, shortened, stream_drawing, worth_drawing
 from .levels import first_open
 from .machine_analysis import MachineAnalysisError, machine_analysis
@@ -139,15 +140,6 @@ def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayFacts:
-    """An array of a gather: its role, its type as the caller has it, and each dimension of its view with its size."""
-
-    role: str
-    spec: str
-    view: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """One gather.
 
@@ -160,10 +152,11 @@ class Section:
         reasons: why this schedule.
         pipeline: every pass, as `gathernest-opt -p` takes them.
         trace: every level.
-        arrays: data, indices and result.
+        arrays: (role, type as the caller has it, dimensions of its view) of data, indices and result, as text.
         streams: (name, bytes) of the fewest bytes that it moves.
         figures: its drawings.
         steps: one element of a small gather with its loops, step by step; None where there is none.
+        caches: the lines that a small gather with its loops fetches; None where there is none.
         explanation: its times; None where nothing was timed.
         not_timed: why nothing was timed; empty where it was.
         remarks: what else to know, such as sizes that were assumed.
@@ -177,10 +170,11 @@ class Section:
     reasons: tuple[str, ...]
     pipeline: str
     trace: Trace
-    arrays: tuple[ArrayFacts, ...]
+    arrays: tuple[tuple[str, str, str], ...]
     streams: tuple[tuple[str, float], ...]
     figures: tuple[Figure, ...]
     steps: Steps | None
+    caches: Caches | None
     explanation: Explanation | None
     not_timed: str
     remarks: tuple[str, ...] = ()
@@ -194,22 +188,36 @@ def section_of(
     Raises:
         GathernestError: it cannot be compiled.
     """
-    plan = kernel.plan
-    traced = trace(plan)
-    explanation, not_timed = _explained(kernel, timing, rounds)
+    plan, explanation, not_timed = kernel.plan, None, "Timing was not asked for."
+    traced, problem, canonical = trace(plan), plan.problem, plan.layout.canonical
+    if timing:
+        try:
+            explanation, not_timed = kernel.explain(rounds=rounds), ""
+        except (GathernestError, MemoryError) as error:
+            not_timed = f"Nothing was timed: {error}."
+    slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
+    arrays = [
+        (role, str(spec), ", ".join(f"{dim} {size}" for dim, size in zip(view.dims, view.shape, strict=True)))
+        for role, spec, view in (
+            (table, problem.table, canonical.data),
+            ("indices", problem.indices, canonical.indices),
+            (slices, problem.slices, canonical.out),
+        )
+    ]
     return Section(
-        name or plan.problem.name,
+        name or problem.name,
         repr(kernel).strip("<>").removeprefix("gathernest kernel: "),
-        plan.problem,
+        problem,
         plan.layout.width_bytes,
         pass_lines(str(plan.schedule) if plan.given is None else plan.given.text),
         plan.reasons,
         plan.pipeline,
         traced,
-        _arrays(plan),
-        (explanation.bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
+        tuple(arrays),
+        (explanation.bound.traffic if explanation else fewest_bytes(problem)).streams,
         figures(plan, traced, explanation),
         element_steps(plan),
+        caches_of(plan),
         explanation,
         not_timed,
         remarks,
@@ -219,31 +227,6 @@ def section_of(
 def pass_lines(text: str) -> tuple[str, ...]:
     """Return each pass of a schedule or a pipeline, with its options."""
     return tuple(text.replace("},", "}\n").splitlines())
-
-
-def _explained(kernel: Kernel, timing: bool, rounds: int) -> tuple[Explanation | None, str]:
-    """Return the times of a kernel, or why there are none."""
-    if not timing:
-        return None, "Timing was not asked for."
-    try:
-        return kernel.explain(rounds=rounds), ""
-    except (GathernestError, MemoryError) as error:
-        return None, f"Nothing was timed: {error}."
-
-
-def _arrays(plan: Plan) -> tuple[ArrayFacts, ...]:
-    """Return the arrays of a plan in the order of its kernel's arguments."""
-    problem, canonical = plan.problem, plan.layout.canonical
-    slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
-    arrays = (
-        (table, problem.table, canonical.data),
-        ("indices", problem.indices, canonical.indices),
-        (slices, problem.slices, canonical.out),
-    )
-    return tuple(
-        ArrayFacts(role, str(spec), tuple(zip(map(str, view.dims), view.shape, strict=True)))
-        for role, spec, view in arrays
-    )
 
 
 def machine_facts() -> tuple[tuple[str, str], ...]:
@@ -443,9 +426,29 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
     Raises:
         RevisionError: there is no checkout or no such revision, or the revision fails.
     """
+    problem = section.problem
+    options: dict[str, Any] = {**problem.operator.attributes(), "bounds": str(problem.bounds)}
+    if problem.gradient is not None:
+        options |= {"data_shape": problem.table.shape, "scale": problem.gradient.scale}
+    if schedule is not None:
+        options["schedule"] = str(schedule)
+    call = {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}
     with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
         extract(revision, Path(folder, "gathernest"))
-        said = _ask(Path(folder), revision, _call(section.problem, schedule))
+        environment = os.environ | {"PYTHONPATH": folder, "GATHERNEST_CACHE_DIR": os.path.join(folder, "cache")}
+        pipes = {"capture_output": True, "text": True, "input": json.dumps(call)}
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-c", _PROGRAM], **pipes, check=False, timeout=LIMIT_S, env=environment, cwd=folder
+            )
+        except subprocess.TimeoutExpired:
+            raise RevisionError(f"revision {revision} took more than {LIMIT_S} s; give smaller sizes") from None
+    if ended.returncode:
+        reason = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
+        raise RevisionError(
+            f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
+        )
+    said = json.loads(ended.stdout)
     try:
         traced = Trace.from_json(said["trace"])
     except (KeyError, TypeError) as error:
@@ -458,6 +461,7 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         trace=traced,
         figures=(),
         steps=None,
+        caches=None,
         explanation=None,
         not_timed="Another revision is not timed here.",
         remarks=(f"As revision {revision} compiles it, on this machine.",),
@@ -465,37 +469,3 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         reasons=tuple(said["reasons"]),
         pipeline=said["pipeline"],
     )
-
-
-def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer of the program, run with the revision's package."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "GATHERNEST_CACHE_DIR": str(folder / "cache")}
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            input=json.dumps(call),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-            env=environment,
-            cwd=folder,
-        )
-    except subprocess.TimeoutExpired:
-        raise RevisionError(f"revision {revision} took more than {LIMIT_S} s; give smaller sizes") from None
-    if ended.returncode:
-        reason = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
-        raise RevisionError(
-            f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
-        )
-    return json.loads(ended.stdout)
-
-
-def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
-    """Return the arguments of `gathernest.compile` for a problem, as JSON can hold them."""
-    options: dict[str, Any] = {**problem.operator.attributes(), "bounds": str(problem.bounds)}
-    if problem.gradient is not None:
-        options |= {"data_shape": problem.table.shape, "scale": problem.gradient.scale}
-    if schedule is not None:
-        options["schedule"] = str(schedule)
-    return {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}

@@ -7,6 +7,7 @@ from gathernest.kernels.machine.explain import Ablation, Explanation
 from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.lowering.provenance.trace import Level, Line, MachineLoop, Trace
+from gathernest.playground.caches import caches_of
 from gathernest.playground.sections import Figure, Section, element_steps, pass_lines
 
 TILED = "tile-loops{loops=indices sizes=64}"
@@ -93,6 +94,7 @@ def section(trace: Trace, explanation: Explanation) -> Section:
         streams,
         figures,
         element_steps(plan),
+        caches_of(plan),
         explanation,
         "",
         (HOSTILE,),

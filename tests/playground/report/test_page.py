@@ -196,15 +196,6 @@ def test_a_large_report_loses_its_colours_then_its_last_gathers(section, trace, 
     assert "<i class=k>load</i>" not in fits(sections[:1], whole - 100)
 
 
-def test_gathers_behind_the_first_lose_large_drawings_before_they_go(section, fits):
-    figure = dataclasses.replace(section.figures[0], svg=f"<svg><desc>{'a' * 30_000}</desc></svg>")
-    sections = [dataclasses.replace(section, figures=(figure,), name=name) for name in ("first", "second")]
-    text = fits(sections, len(page(sections)) - 20_000)
-    assert text.count('<section class="gather"') == 2
-    assert text.count("a" * 30_000) == 1
-    assert text.count("Too large to be drawn beside other gathers") == 1
-
-
 @pytest.mark.thorough
 def test_the_report_of_a_kernel_is_under_the_bound_and_maps_its_hot_loops():
     text = gn.compile("gather", "100x64xf32", "10xi64").report(timing=False)
