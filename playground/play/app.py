@@ -113,7 +113,7 @@ def mistake(work, mo, session, wanted):
 @app.cell
 def nest(mo, page, script, session):
     # The nest is of the steps alone: it is there before the other stages are made.
-    mo.Html(session.keep("nest", page.nest_panel(script.nest)))
+    mo.Html(session.keep("nest", page.panel("The nest", page.code(script.nest))))
     return
 
 
@@ -140,7 +140,7 @@ def edited_mistake(chosen, edited, work, made, mo, plan, session, stage_text, wa
 @app.cell
 def edited_nest(edited, mo, page, session, settings, stages, work):
     mo.stop(not settings.text)
-    mo.Html(session.keep("nest", page.nest_panel(work.nest_of(stages, edited), "The nest with the edited stage")))
+    mo.Html(session.keep("nest", page.panel("The nest with the edited stage", page.code(work.nest_of(stages, edited)))))
     return
 
 
@@ -164,7 +164,7 @@ def machine(agree, mo, page, plan_shown, session, settings):
         _thread = mo.current_thread()
         session.follow(settings, plan_shown, lambda text: mo.output.replace(mo.Html(text)), lambda: _thread.should_exit)
 
-    mo.stop(session.waits(settings, agreed=agree.value), mo.Html(page.waiting_panel()))
+    mo.stop(session.waits(settings, agreed=agree.value), mo.Html(page.panel("The time", page.paragraph(page.WAITING))))
     mo.Thread(target=_work, daemon=True).start()
     mo.Html(session.machine_panels(plan_shown, is_current=False))
     return

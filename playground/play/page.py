@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from ...ir.errors import GathernestError
@@ -22,6 +23,7 @@ from .settings import Settings
 from .work import WORKER, BytesCheck, Mistake
 
 WAIT = "The kernel is being compiled."
+WAITING = "A link brought the edited stage. Machine code can do anything: run it if you trust it."
 # Lines of a text that is shown whole; of a longer one, those before and behind the mistake.
 LONG, AROUND = 30, 8
 # Hot loops that are not folded.
@@ -63,11 +65,6 @@ def _underlined(line: str, mistake: Mistake) -> str:
     return "{}<u>{}</u>{}".format(*parts)
 
 
-def nest_panel(nest: str, title: str = "The nest") -> str:
-    """Return the nest."""
-    return panel(title, code(nest))
-
-
 def bytes_panel(check: BytesCheck) -> str:
     """Return whether the interpreted bytes are right."""
     kind = "bad" if check.difference is not None else "good" if check.tried is not None else ""
@@ -75,18 +72,13 @@ def bytes_panel(check: BytesCheck) -> str:
     return panel(title, paragraph(str(check)), kind=kind)
 
 
-def waiting_panel() -> str:
-    """Return why the kernel of an edited stage that a link brought is not run yet."""
-    return panel(
-        "The time", paragraph("A link brought the edited stage. Machine code can do anything: run it if you trust it.")
-    )
-
-
 def time_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
     """Return the time of a call and whether its bytes are right, as far as they are known."""
     kind, parts = "" if is_current else "old", list[str]()
     if "time_us" in found:
-        parts.append(paragraph(_time_line(found)))
+        threads, rounds = (f"{found[name]} {name if found[name] != 1 else name[:-1]}" for name in ("threads", "rounds"))
+        said = f"{found['time_us']:,.1f} µs a call with random indices on {threads}, the median of {rounds}."
+        parts.append(paragraph(said))
         if found["difference"] is not None:
             kind = kind or "bad"
             parts.append(paragraph(f"The kernel's bytes are wrong: {found['difference']}"))
@@ -108,8 +100,11 @@ def assembly_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
     """Return the hot loops of the assembly, and the whole of it folded; results of other settings are grey."""
     if "assembly" not in found:
         return panel("The hot loops", paragraph(WAIT))
-    lines = found["assembly"]
-    loops = [_loop(loop["name"], [lines[number] for number in loop["lines"]]) for loop in found["hot_loops"]]
+    lines, loops = found["assembly"], list[str]()
+    for loop in found["hot_loops"]:
+        text = [lines[number] for number in loop["lines"]]
+        count = sum(not line.endswith(":") for line in text)
+        loops.append(paragraph(f"{loop['name'] or 'a loop'}: {count} instructions") + code(_indented(text)))
     more = loops[MOST_LOOPS:]
     folded = [fold(f"{len(more)} more loops", *more)] if more else []
     folded.append(fold(f"The whole assembly: {len(lines)} lines", code(_indented(lines))))
@@ -117,21 +112,9 @@ def assembly_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
     return panel(title, *loops[:MOST_LOOPS], *folded, kind="" if is_current else "old")
 
 
-def _loop(name: str, lines: Sequence[str]) -> str:
-    """Return a loop of the assembly below its name in the nest."""
-    count = sum(not line.endswith(":") for line in lines)
-    return paragraph(f"{name or 'a loop'}: {count} instructions") + code(_indented(lines))
-
-
 def _indented(lines: Sequence[str]) -> str:
     """Return lines of assembly with instructions indented below their labels."""
     return "\n".join(line if line.endswith(":") else f"    {line}" for line in lines)
-
-
-def _time_line(found: Mapping[str, Any]) -> str:
-    threads = "1 thread" if found["threads"] == 1 else f"{found['threads']} threads"
-    rounds = "1 round" if found["rounds"] == 1 else f"{found['rounds']} rounds"
-    return f"{found['time_us']:,.1f} µs a call with random indices on {threads}, the median of {rounds}."
 
 
 def explanation_panel(plan: Plan, time_us: float | None) -> str:
@@ -151,22 +134,14 @@ def explanation_panel(plan: Plan, time_us: float | None) -> str:
         rows.append(
             ("measured", f"{time_us:,.1f} µs, {traffic.total_bytes / time_us / 1e3:,.1f} GB/s of the bytes above")
         )
-    return panel("Explanation: the fewest bytes, and the time", table(rows), _chosen(plan))
-
-
-def _chosen(plan: Plan) -> str:
-    """Return the schedule that the sizes choose, and why."""
     chosen = make_plan(plan.problem)
     reasons = "".join(map(paragraph, chosen.reasons))
     if plan.given is None and chosen.schedule == plan.schedule:
-        return paragraph("This is the schedule that the sizes choose.") + reasons
-    passes = str(chosen.schedule).replace("},", "}\n") or "none"
-    return fold("The schedule that the sizes choose", code(passes), reasons)
-
-
-def measured_panel(text: str) -> str:
-    """Return the whole explanation, as text."""
-    return panel("Explanation, measured", code(text))
+        why = paragraph("This is the schedule that the sizes choose.") + reasons
+    else:
+        passes = str(chosen.schedule).replace("},", "}\n") or "none"
+        why = fold("The schedule that the sizes choose", code(passes), reasons)
+    return panel("Explanation: the fewest bytes, and the time", table(rows), why)
 
 
 def stages_panel(stages: Sequence[Stage], edited: int | None = None) -> str:
@@ -177,24 +152,16 @@ def stages_panel(stages: Sequence[Stage], edited: int | None = None) -> str:
         if stage.text == before:
             parts.append(f'<p class="same">{html.escape(title)}: nothing changed</p>')
             continue
+        known, text = set(map(str.strip, before.splitlines())), list[str]()
+        marked = [(line, not before or line.strip() in known) for line in stage.text.splitlines()]
+        for is_known, run in groupby(marked, itemgetter(1)):
+            joined = html.escape("\n".join(line for line, _ in run))
+            text.append(joined if is_known else f"<mark>{joined}</mark>")
         note = ", edited" if number == edited else ""
-        parts.append(
-            fold(
-                f"{title}: {stage.op_count} operations, {stage.milliseconds:.1f} ms{note}", _marked(stage.text, before)
-            )
-        )
+        title = f"{title}: {stage.op_count} operations, {stage.milliseconds:.1f} ms{note}"
+        parts.append(fold(title, "<pre>{}</pre>".format("\n".join(text))))
         before = stage.text
     return panel("The stages", *parts)
-
-
-def _marked(text: str, before: str) -> str:
-    """Return a text with the lines marked that the one before does not have; neighbours share a mark."""
-    known = set(map(str.strip, before.splitlines()))
-    parts: list[str] = []
-    for is_known, lines in groupby(text.splitlines(), lambda line: not before or line.strip() in known):
-        joined = html.escape("\n".join(lines))
-        parts.append(joined if is_known else f"<mark>{joined}</mark>")
-    return "<pre>{}</pre>".format("\n".join(parts))
 
 
 # How long nothing may change before a kernel is compiled.
@@ -309,5 +276,7 @@ class Session:
         for part in WORKER.ask(settings, explain=True, is_stale=is_stale):
             if is_stale():
                 return
-            error = part.get("error")
-            show(measured_panel(part["explanation"]) if error is None else mistake_panel(Mistake("Explanation", error)))
+            if "error" in part:
+                show(mistake_panel(Mistake("Explanation", part["error"])))
+            else:
+                show(panel("Explanation, measured", code(part["explanation"])))
