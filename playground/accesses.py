@@ -35,7 +35,7 @@ from .trace import loop_names, thread_of
 MOST_TILES = 4
 # The sizes of dimensions in a small problem, tried in turn; the size of an indexed axis where that is not too large;
 # and how many elements its slices have at most.
-SIZES, SHORTEST_AXIS, MOST_SLICES = (96, 48, 24, 12, 8, 6, 4, 3, 2), 12, 512
+SIZES, SHORTEST_AXIS, MOST_SLICES = (96, 48, 24, 12, 8, 6, 4, 3, 2), 12, 384
 # Passes that change how elements are moved, not by which thread or in which tile; small tiles are too small for them.
 _LEFT_OUT = ("vectorize-inner", "gather-lanes", "unroll", "prefetch", "stream-stores")
 

@@ -5,6 +5,7 @@ Each is fully associative, keeps the lines that were used last, and is empty at 
 byte of each array. A non-temporal store goes past all of them. Buffers of the function are left out: they are small.
 """
 
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -73,7 +74,7 @@ class Caches:
     gather: str
     capacities: tuple[int, ...]
     counts: tuple[LineCounts, ...]
-    predicted: tuple[tuple[str, float], ...]
+    predicted: tuple[tuple[str, int], ...]
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table, its heading first; of each level the lines that are fetched, reused and evicted."""
@@ -87,7 +88,7 @@ class Caches:
 
     def head(self) -> str:
         """Return the line before the table, and the prediction."""
-        predicted = ", ".join(f"{name} {lines:,.0f}" for name, lines in self.predicted)
+        predicted = ", ".join(f"{name} {lines:,}" for name, lines in self.predicted)
         return f"{self.gather}\n{EXPLANATION}\npredicted, in lines: {predicted}"
 
     def __str__(self) -> str:
@@ -121,7 +122,7 @@ def simulate_caches(
     room = tuple(capacities or (size // LINE_BYTES for size in (model.l1_bytes, model.l2_bytes, model.l3_bytes)))
     sizes = {"data": data.itemsize, "indices": indices.itemsize, "out": out.itemsize}
     counts = _count(found, room, sizes)
-    predicted = tuple((name, count / LINE_BYTES) for name, count in fewest_bytes(problem, indices).streams)
+    predicted = tuple((name, math.ceil(count / LINE_BYTES)) for name, count in fewest_bytes(problem, indices).streams)
     gather = f"{problem.name} {problem.source} by {problem.indices}, {problem.options}"
     lines = []
     for (array, loop), count in counts.items():

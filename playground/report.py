@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ MOST_BYTES = 1_000_000  # of a page
 BESIDE = "gathernest report: side by side"
 
 
-# From a large page to a small one: how text is coloured, and how many rows of a level are shown side by side.
-DETAIL: tuple[tuple[Highlight, int | None], ...] = ((highlighted, None), (plain, None), (plain, 400), (plain, 100))
+# From a large page to a small one: how text is coloured, how many rows of a level are shown side by side, and whether
+# the gathers behind the first have drawings.
+DETAIL: tuple[tuple[Highlight, int | None, bool], ...] = (
+    (highlighted, None, True), (plain, None, True), (plain, None, False), (plain, 400, False), (plain, 50, False),
+)  # fmt: skip
 
 
 def page(
@@ -49,13 +53,14 @@ def page(
     """
     shown, left, text = list(sections), list(others), ""
     while True:
-        for highlight, most_rows in DETAIL if compare else DETAIL[:2]:
+        for highlight, most_rows, has_drawings in DETAIL if compare else DETAIL[:3]:
+            drawn = shown if has_drawings else [shown[0], *(replace(each, figures=()) for each in shown[1:])]
             text = render(
                 TEMPLATES / "report.html",
                 (TEMPLATES / "report.css",),
                 title=title,
                 machine=machine_facts(),
-                gathers=[_gather(number, section, highlight) for number, section in enumerate(shown)],
+                gathers=[_gather(number, section, highlight) for number, section in enumerate(drawn)],
                 others=left,
                 comparison=_comparison(shown, highlight, in_turn, most_rows) if compare else None,
             )

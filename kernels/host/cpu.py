@@ -129,11 +129,7 @@ def usable_cores(*groups: Path) -> int:
 
 def affine_cores() -> int:
     """Return how many cores this thread may run on."""
-    return len(_affinity())
-
-
-def _affinity() -> Collection[int]:
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache
@@ -168,15 +164,11 @@ def cache_sizes() -> dict[str, int]:
     """Return the sizes in bytes of the first core's data caches, such as {"L1": 32768}; empty if unknown."""
     sizes: dict[str, int] = {}
     units = {"K": 1024, "M": 1024**2, "G": 1024**3}
-    for cache in _caches(0):
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         kind, size, level = (_text(cache / name) for name in ("type", "size", "level"))
         if kind in ("Data", "Unified") and size and level:
             sizes[f"L{level}"] = int(size.rstrip("KMG")) * units.get(size[-1], 1)
     return sizes
-
-
-def _caches(core: int) -> list[Path]:
-    return sorted(Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"))
 
 
 def free_memory_bytes() -> int:

@@ -101,7 +101,7 @@ def test_exec_prints_the_lines_of_each_array_and_loop(capsys, tmp_path):
     with gn.knobs.scope(machine="zen4"):
         assert main(["exec", str(file), "--caches"]) == 0
     text = capsys.readouterr().out
-    assert "L1, 512 lines" in text and "predicted, in lines: indices 0" in text
+    assert "L1, 512 lines" in text and "predicted, in lines: indices 1" in text
     assert main(["exec", str(file), "--caches", "--json"]) == 0
     stored = json.loads(capsys.readouterr().out)
     assert {each["array"] for each in stored["caches"]["counts"]} == {"data", "indices", "out"}
