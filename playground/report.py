@@ -26,7 +26,7 @@ BESIDE = "gathernest report: side by side"
 # From a large page to a small one: how text is coloured, how many rows of a level are shown side by side, and whether
 # the gathers behind the first have drawings.
 DETAIL: tuple[tuple[Highlight, int | None, bool], ...] = (
-    (highlighted, None, True), (plain, None, True), (plain, None, False), (plain, 400, False), (plain, 50, False),
+    (highlighted, None, True), (plain, None, True), (plain, None, False), (plain, 400, False), (plain, 20, False),
 )  # fmt: skip
 
 
