@@ -1,4 +1,4 @@
-"""Drawings as SVG text: a loop nest, memory accesses, bytes and times, and the busy ports of a core.
+"""Drawings as SVG text: a loop nest, and memory accesses.
 
 Colours are seen on light and on dark: text and lines have the colour of the page, areas have a hue with little opacity,
 and each shape has a class (`gn-parallel`), so that a page can give it other colours.
@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -26,12 +25,10 @@ from ..ir.modules.context import make_context
 from ..ir.modules.pseudocode import has_loops, nest_lines, print_loop_nest
 from ..ir.modules.read_module import read_module
 from ..ir.operator_spec import GatherWeighted, GatherWeightedMean
-from ..kernels.machine.explain import Explanation
 from ..kernels.runtime.plan import Plan
 from ..lowering.nest.queries import viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
 from .accesses import Accesses, accesses_of
-from .machine_analysis import ASSUMPTION, MachineAnalysis
 from .trace import loop_names
 
 Element = ElementTree.Element
@@ -117,82 +114,6 @@ def _sentence(kind: str, title: str, text: str) -> str:
     root = drawing(kind, title, text)
     add(root, "text", text, x=10, y=18, class_="gn-note")
     return finished(root, width_of(text) + 20, 27)
-
-
-# The longest bar in pixels, letters of a name or a number, and the height of a row.
-LONGEST, MOST_BAR_LETTERS, ROW = 320.0, 44, 22.0
-_THICK, _BAR_GAP, _GROUP_GAP = 14.0, 8.0, 14.0
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A bar.
-
-    Attributes:
-        name: the name; of long names and texts the beginning is shown, and all on hovering.
-        value: how long it is, in the unit of all bars of a group, 0 or more; None where there is no bar.
-        text: the number with its unit, or why there is none.
-        hue: its colour.
-        kind: its class is `gn-bar gn-<kind>`.
-    """
-
-    name: str
-    value: float | None
-    text: str
-    hue: str = HUES[0]
-    kind: str = "value"
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """Bars of one scale under a heading, with a dashed line across them at a marked value, which has a name."""
-
-    heading: str
-    bars: Sequence[Bar]
-    marked: tuple[float, str] | None = None
-
-
-def bar_drawing(title: str, groups: Sequence[Bars], *, kind: str = "bars", description: str = "") -> str:
-    """Return groups of bars below each other, as SVG; see `drawing` for the kind, the title and the description."""
-    said = [line for group in groups for line in (group.heading, *(f"{bar.name}: {bar.text}" for bar in group.bars))]
-    root, width, top = drawing(kind, title, description or "\n".join(said)), 0.0, 0.0
-    for group in groups:
-        wide, bottom = _draw_bars(root, group, top)
-        width, top = max(width, wide), bottom + _GROUP_GAP
-    return finished(root, width + 2, top - _GROUP_GAP + 2)
-
-
-def _draw_bars(root: Element, group: Bars, top: float) -> tuple[float, float]:
-    """Draw a group whose heading begins at `top`; return its width, and where it ends."""
-    parent, bars = add(root, "g", class_="gn-bars"), group.bars
-    add(parent, "text", group.heading, x=0.0, y=top + FONT_SIZE, font_weight="bold")
-    names = [shortened(bar.name, MOST_BAR_LETTERS) for bar in bars]
-    texts = [shortened(bar.text, MOST_BAR_LETTERS) for bar in bars]
-    left = max(map(width_of, names), default=0.0) + _BAR_GAP
-    values = [bar.value for bar in bars if bar.value is not None] + ([group.marked[0]] if group.marked else [])
-    longest = max([value for value in values if value > 0], default=1.0)
-    first, bottom = top + ROW, top + ROW * (1 + len(bars))
-    for number, (bar, name, text) in enumerate(zip(bars, names, texts, strict=True)):
-        y = first + number * ROW
-        row = add(parent, "g", class_=f"gn-bar gn-{bar.kind}")
-        add(row, "title", f"{bar.name}: {bar.text}")
-        add(row, "text", name, x=left - _BAR_GAP, y=y + FONT_SIZE, text_anchor="end")
-        if bar.value is not None:
-            length = max(LONGEST * max(bar.value, 0.0) / longest, 1.0)
-            add(
-                row, "rect", x=left, y=y, width=length, height=_THICK, fill=bar.hue, fill_opacity=0.45, stroke=bar.hue
-            )  # fmt: skip
-        opacity = "0.7" if bar.value is None else None
-        add(row, "text", text, x=left + LONGEST + _BAR_GAP, y=y + FONT_SIZE, fill_opacity=opacity)
-    if group.marked is not None:
-        x = left + LONGEST * group.marked[0] / longest
-        line = add(
-            parent, "line", class_="gn-mark", x1=x, y1=first - 2, x2=x, y2=bottom, stroke="currentColor",
-            stroke_dasharray="4 3",
-        )  # fmt: skip
-        add(line, "title", group.marked[1])
-    width = left + LONGEST + _BAR_GAP + max(map(width_of, texts), default=0.0)
-    return max(width, width_of(group.heading)), bottom
 
 
 LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
@@ -595,84 +516,3 @@ def _hue(thread: int) -> str:
 
 def _joined(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
-
-
-MOST_PORTS = 12
-_BYTES = {"indices": "#d4a017", "data": "#2f81f7", "output": "#2da44e", "grad": "#2f81f7"}
-_BOUND, _MEASURED, _WORTH, _COST = "#808a94", "#e8803c", "#2da44e", "#e5534b"
-
-
-def port_drawing(analysis: MachineAnalysis, *, title: str = "Busy ports in an iteration of the loop") -> str:
-    """Return bars of the cycles that an iteration keeps the busiest ports busy.
-
-    A dashed line is how many cycles it takes: a bar near the line is of a port that bounds the loop.
-    """
-    each = analysis.cycles_per_element
-    element = "" if each is None else f", {each:.2f} an element"
-    heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
-    ports = analysis.ports[:MOST_PORTS]
-    bars = [Bar(name, cycles, f"{cycles:.1f} cycles", HUES[0], "port") for name, cycles in ports]
-    marked = analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"
-    return bar_drawing(title, [Bars(heading, bars, marked)], kind="ports", description=str(analysis))
-
-
-def byte_bars(streams: Sequence[tuple[str, float]]) -> Bars:
-    """Return a bar for the fewest bytes of each stream of (name, bytes), with its share of all."""
-    total = sum(count for _, count in streams)
-    bars = [
-        Bar(name, count, f"{bytes_text(count)}, {count / (total or 1):.0%}", _BYTES.get(name, _BOUND), "bytes")
-        for name, count in streams
-    ]
-    return Bars(f"The fewest bytes: {bytes_text(total)}", bars)
-
-
-def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, and the roofline bound") -> str:
-    """Return bars of the bytes of each stream, and of the measured time beside the times that bound it.
-
-    A dashed line through the times is the roofline bound: the longer of the time of a copy of as many bytes and the
-    time of reading as many lines at random places.
-    """
-    bound = explanation.bound
-    rows = [
-        ("copy of as many bytes", bound.copy_us, _BOUND, "bound"),
-        ("lines at random places", bound.lines_us, _BOUND, "bound"),
-        ("predicted by the cost model", explanation.predicted_us, _BOUND, "predicted"),
-        (f"measured, median of {explanation.rounds}", explanation.measured_us, _MEASURED, "measured"),
-        ("measured, fastest round", explanation.fastest_us, _MEASURED, "measured"),
-    ]
-    times = [Bar(name, us, _time(us), hue, kind) for name, us, hue, kind in rows if us is not None]
-    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
-    groups = [
-        byte_bars(bound.traffic.streams),
-        Bars(heading, times, (bound.time_us, f"roofline bound: {_time(bound.time_us)}")),
-    ]
-    return bar_drawing(title, groups, kind="streams", description=str(explanation))
-
-
-def worth_drawing(explanation: Explanation, *, title: str = "What each pass is worth") -> str:
-    """Return bars of how many times as fast the schedule is with each of its passes as without.
-
-    A dashed line is 1, no difference. A schedule that is not legal without a pass has the reason in place of a bar.
-    """
-    bars = []
-    for ablation in explanation.ablations:
-        faster, without_us = ablation.times_as_fast, ablation.measured_us
-        text, hue = f"not legal: {ablation.rejected or 'not timed'}", _BOUND
-        if faster is not None and without_us is not None:
-            text, hue = f"{faster:.2f}×, {_time(without_us)} without it", _WORTH if faster >= 1 else _COST
-        bars.append(Bar(ablation.left_out, faster, text, hue, "worth"))
-    heading = "How many times as fast with the pass as without" if bars else "The schedule has no passes to leave out"
-    marked = (1.0, "1: no difference") if any(bar.value is not None for bar in bars) else None
-    return bar_drawing(title, [Bars(heading, bars, marked)], kind="worth")
-
-
-def bytes_text(count: float) -> str:
-    """Return a number of bytes with a unit that makes it short."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
-    return f"{count:,.0f} bytes"
-
-
-def _time(time_us: float) -> str:
-    return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"

@@ -13,9 +13,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ..kernels.kernel import Kernel
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
-from .drawings import Bar, Bars, bar_drawing, byte_bars, bytes_text
 from .levels import Highlight, compare_levels, highlighted, hot_loop_facts, level_views, origins, plain
-from .sections import ROUNDS, InTurn, Section, beside, machine_facts, section_of, sections_beside
+from .sections import (
+    ROUNDS,
+    Bars,
+    InTurn,
+    Section,
+    beside,
+    byte_bars,
+    bytes_text,
+    machine_facts,
+    section_of,
+    sections_beside,
+)
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_BYTES = 1_000_000  # of a page
@@ -119,8 +129,9 @@ def _comparison(
 def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, Any]:
     """Return the values of one gather, for the template."""
     passes = [level for level in section.trace.levels if level.kind == "stage" and level.origin is not None]
-    times = [Bar(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in passes]
-    title = "Time of each pass"
+    times = [
+        (level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms", "port") for level in passes
+    ]
     return {
         "prefix": "" if number == 0 else f"G{number}",
         "number": number,
@@ -128,8 +139,8 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "trace": section.trace,
         "levels": level_views(section.trace, highlight),
         "origins": json.dumps(origins(section.trace), separators=(",", ":")),
-        "pass_times": bar_drawing(title, [Bars(title, times)]),
-        "streams": bar_drawing("The fewest bytes", [byte_bars(section.streams)]),
+        "pass_times": Bars("Time of each pass", times),
+        "streams": byte_bars(section.streams),
         "bytes": bytes_text(sum(count for _, count in section.streams)),
     }
 

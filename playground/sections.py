@@ -36,9 +36,9 @@ from ..lowering.registry import SCHEDULED_NEST, Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .accesses import small_instance, spread_indices
 from .caches import Caches, caches_of
-from .drawings import access_drawing, nest_drawing, port_drawing, shortened, stream_drawing, worth_drawing
+from .drawings import access_drawing, nest_drawing, shortened
 from .levels import first_open
-from .machine_analysis import MachineAnalysisError, machine_analysis
+from .machine_analysis import ASSUMPTION, MachineAnalysis, MachineAnalysisError, machine_analysis
 from .step import step_stage
 from .trace import Steps
 
@@ -46,6 +46,7 @@ from .trace import Steps
 ROUNDS, THREADS = 9, 4
 # Compiling a gather twice takes seconds; a machine under load takes a minute.
 LIMIT_S = 300
+MOST_PORTS = 12  # that are shown, the busiest first
 # The longest name of a gather beside another, in letters.
 MOST_LETTERS = 60
 
@@ -76,19 +77,99 @@ def element_steps(plan: Plan) -> Steps | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars of one scale.
+
+    Attributes:
+        heading: what they show.
+        rows: of each bar its name, its value (None where there is no bar), that with its unit or why there is none, and
+            its kind, which is its class.
+        marked: a value at which a line stands, and its name; None for none.
+    """
+
+    heading: str
+    rows: Sequence[tuple[str, float | None, str, str]]
+    marked: tuple[float, str] | None = None
+
+    @property
+    def longest(self) -> float:
+        """The value of the longest bar, or of the line; 1 where all are 0."""
+        values = [value for _, value, *_ in self.rows if value is not None] + ([self.marked[0]] if self.marked else [])
+        return max(values, default=0.0) or 1.0
+
+
+def byte_bars(streams: Sequence[tuple[str, float]]) -> Bars:
+    """Return a bar for the fewest bytes of each stream of (name, bytes), with its share of all."""
+    total = sum(count for _, count in streams)
+    rows = [(name, count, f"{bytes_text(count)}, {count / (total or 1):.0%}", name) for name, count in streams]
+    return Bars(f"The fewest bytes: {bytes_text(total)}", rows)
+
+
+def time_bars(explanation: Explanation) -> Bars:
+    """Return bars of the measured time beside the times that bound it; the line is the roofline bound."""
+    bound = explanation.bound
+    times = [
+        ("copy of as many bytes", bound.copy_us, "bound"),
+        ("lines at random places", bound.lines_us, "bound"),
+        ("predicted by the cost model", explanation.predicted_us, "bound"),
+        (f"measured, median of {explanation.rounds}", explanation.measured_us, "measured"),
+        ("measured, fastest round", explanation.fastest_us, "measured"),
+    ]
+    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
+    rows = [(name, us, _time(us), kind) for name, us, kind in times if us is not None]
+    return Bars(heading, rows, (bound.time_us, f"roofline bound: {_time(bound.time_us)}"))
+
+
+def worth_bars(explanation: Explanation) -> Bars:
+    """Return bars of how many times as fast the schedule is with each of its passes as without."""
+    rows = []
+    for ablation in explanation.ablations:
+        faster, without_us = ablation.times_as_fast, ablation.measured_us
+        text = f"not legal: {ablation.rejected or 'not timed'}"
+        if faster is not None and without_us is not None:
+            text = f"{faster:.2f}×, {_time(without_us)} without it"
+        rows.append((ablation.left_out, faster, text, "gain" if (faster or 0) >= 1 else "loss"))
+    heading = "How many times as fast with the pass as without" if rows else "The schedule has no passes to leave out"
+    return Bars(heading, rows, (1.0, "1: no difference") if any(row[1] is not None for row in rows) else None)
+
+
+def port_bars(analysis: MachineAnalysis) -> Bars:
+    """Return bars of the cycles that an iteration keeps the busiest ports busy; the line is how many it takes."""
+    each = analysis.cycles_per_element
+    element = "" if each is None else f", {each:.2f} an element"
+    heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
+    rows = [(name, cycles, f"{cycles:.1f} cycles", "port") for name, cycles in analysis.ports[:MOST_PORTS]]
+    return Bars(heading, rows, (analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"))
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes with a unit that makes it short."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
+    return f"{count:,.0f} bytes"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A drawing.
 
     Attributes:
         title, caption: as text.
-        svg: what a function that draws returned.
+        svg: what a function that draws returned; empty where there are bars alone.
         level: whose lines the `data-line` of its elements are; None for none.
+        bars: groups of bars.
     """
 
     title: str
     caption: str
-    svg: str
+    svg: str = ""
     level: int | None = None
+    bars: tuple[Bars, ...] = ()
 
 
 def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
@@ -117,8 +198,9 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
         bound = explanation.bound
         threads = f"{bound.threads} thread{'s' * (bound.threads != 1)}"
         measured = f"Medians of {explanation.rounds} rounds on {cpu_model()}, {threads}, random indices."
-        drawn.append(Figure("Bytes and time", measured, stream_drawing(explanation)))
-        drawn.append(Figure("What each pass is worth", "Timed in turn without it.", worth_drawing(explanation)))
+        groups = byte_bars(bound.traffic.streams), time_bars(explanation)
+        drawn.append(Figure("Bytes and time", measured, bars=groups))
+        drawn.append(Figure("What each pass is worth", "Timed in turn without it.", bars=(worth_bars(explanation),)))
     return tuple(drawn)
 
 
@@ -131,12 +213,12 @@ def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
     try:
         analysis = machine_analysis(assembly.lines, loops[0], element_bytes=plan.layout.width_bytes)
     except MachineAnalysisError as error:
-        return [Figure(title, f"There is no analysis: {error}.", "")]
+        return [Figure(title, f"There is no analysis: {error}.")]
     if analysis is None:
         return []
     waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
     said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
-    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", port_drawing(analysis))]
+    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", bars=(port_bars(analysis),))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,9 +364,11 @@ class Worker:
         self._gives_way: Callable[[], bool] = _never
 
     def start(self) -> None:
-        """Start the process, unless it runs."""
+        """Start the process, unless it runs; by the main thread, so that Ctrl-C does not disturb its imports."""
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process inherits this
         with self._lock:
             self._started()
+        signal.signal(signal.SIGINT, handler)
 
     def stop(self) -> None:
         """End the process, whatever it does."""

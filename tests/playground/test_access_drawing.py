@@ -19,7 +19,8 @@ from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.playground.accesses import accesses_of, small_instance
-from gathernest.playground.drawings import access_drawing, stream_drawing, worth_drawing
+from gathernest.playground.drawings import access_drawing
+from gathernest.playground.sections import byte_bars, time_bars, worth_bars
 from gathernest.playground.trace import thread_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -241,9 +242,11 @@ EXPLANATIONS = {
 
 
 @pytest.mark.parametrize("name", EXPLANATIONS)
-def test_explanation_is_the_reviewed_text_and_drawing(name, golden):
+def test_explanation_is_the_reviewed_text_with_its_bars(name, golden):
     explanation = EXPLANATIONS[name]
-    parts = [str(explanation), stream_drawing(explanation), worth_drawing(explanation)]
-    for svg in parts[1:]:
-        ElementTree.fromstring(svg)
-    golden(f"drawings/explanation_{name}.txt", "\n".join(parts).replace("><", ">\n<"))
+    groups = byte_bars(explanation.bound.traffic.streams), time_bars(explanation), worth_bars(explanation)
+    parts = [str(explanation)]
+    for group in groups:
+        rows = (f"{name} | {value} of {group.longest} | {text} | {kind}" for name, value, text, kind in group.rows)
+        parts += [f"\n{group.heading} {group.marked or ''}".rstrip(), *rows]
+    golden(f"drawings/explanation_{name}.txt", "\n".join(parts))
