@@ -7,14 +7,15 @@ byte of each array. A non-temporal store goes past all of them. Buffers of the f
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 
+from ..ir.dialects.types import numpy_dtype
 from ..ir.dialects.upstream import is_nontemporal
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.interpreters.argument_views import index_argument, unwritten
@@ -120,20 +121,21 @@ def simulate_caches(
     given = index_argument(module, indices)
     found = record_accesses(module, data, given, out)
     room = tuple(capacities or (size // LINE_BYTES for size in (model.l1_bytes, model.l2_bytes, model.l3_bytes)))
-    sizes = {"data": data.itemsize, "indices": indices.itemsize, "out": out.itemsize}
-    counts = _count(found, room, sizes)
+    counts = _count(found, room)
     predicted = tuple((name, math.ceil(count / LINE_BYTES)) for name, count in fewest_bytes(problem, indices).streams)
     gather = f"{problem.name} {problem.source} by {problem.indices}, {problem.options}"
     lines = []
     for (array, loop), count in counts.items():
-        kinds = (tuple(count[what, level] for level in range(len(room))) for what in ("fetched", "reused", "evicted"))
+        fetched, reused, evicted = (
+            tuple(count[what, level] for level in range(len(room))) for what in ("fetched", "reused", "evicted")
+        )
         distinct = sum(key[0] == array for key in count if isinstance(key, tuple))
         name = "grad" if array == "data" and problem.gradient is not None else array
-        lines.append(LineCounts(name, loop, count["accesses"], distinct, *kinds, count["streamed"]))
+        lines.append(LineCounts(name, loop, count["accesses"], distinct, fetched, reused, evicted, count["streamed"]))
     return Caches(gather, room, tuple(lines), predicted)
 
 
-def _count(accesses: Sequence[Access], room: Sequence[int], sizes: Mapping[str, int]) -> dict[tuple[str, str], Counter]:
+def _count(accesses: Sequence[Access], room: Sequence[int]) -> dict[tuple[str, str], Counter]:
     """Return by array and loop how often each thing happened: a word and the number of the level, or the line."""
     # Of each line the array and the loop that fetched it, the line that was used last behind the others.
     caches = [OrderedDict[tuple[str, int], tuple[str, str]]() for _ in room]
@@ -143,7 +145,8 @@ def _count(accesses: Sequence[Access], room: Sequence[int], sizes: Mapping[str, 
         key = access.array, loop
         count = counts.setdefault(key, Counter())
         count["accesses"] += 1
-        last_byte = access.offset_bytes + max(sizes[access.array], 1) - 1
+        (memory,) = [each.type for each in access.op.operands if isinstance(each.type, MemRefType)]
+        last_byte = access.offset_bytes + max(numpy_dtype(memory.element_type).itemsize, 1) - 1
         is_streamed = isinstance(access.op, memref.StoreOp | vector.StoreOp) and is_nontemporal(access.op)
         count["streamed"] += is_streamed
         for number in range(access.offset_bytes // LINE_BYTES, last_byte // LINE_BYTES + 1):

@@ -72,6 +72,12 @@ def test_columns_in_the_outer_loop_fetch_the_lines_of_the_result_again():
     assert total(columns, "out", "fetched", 2) == 40
 
 
+def test_an_element_that_is_moved_in_parts_is_in_the_lines_of_its_parts():
+    data, indices = np.zeros(16, "V12"), np.arange(16)
+    found = simulated("", data, indices, (8, 16, 99), bounds="unchecked")
+    assert [each.distinct for each in found.counts if each.array in ("data", "out")] == [3, 3]  # 192 bytes
+
+
 def test_non_temporal_stores_go_past_the_caches():
     data, indices = np.zeros((20, 64), np.float32), np.arange(20)
     found = simulated("vectorize-inner{lanes=16},stream-stores", data, indices, (4, 8, 99), bounds="unchecked")
