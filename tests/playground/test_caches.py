@@ -111,3 +111,5 @@ def test_exec_prints_the_lines_of_each_array_and_loop(capsys, tmp_path):
     assert main(["exec", str(file), "--caches", "--json"]) == 0
     stored = json.loads(capsys.readouterr().out)
     assert {each["array"] for each in stored["caches"]["counts"]} == {"data", "indices", "out"}
+    assert main(["exec", str(file), "--caches", "--indices", "[0,9,1,2]xi64"]) == 0
+    assert "rejects the call" in (said := capsys.readouterr().out) and "streamed" not in said

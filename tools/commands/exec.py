@@ -137,7 +137,6 @@ def _run_stage(options: argparse.Namespace) -> int:
     engine = "interpreter" if given["engine"] is None else given["engine"]
     lowered(module, given["passes"], engine)
     compare = "reference" if given["compare"] is None else given["compare"]
-    caches = simulate_caches(module, problem, data, indices) if options.caches else None
     elements = max(problem.result.size, problem.slices.size)
     if engine == "interpreter" and elements > MANY_ELEMENTS:
         make_console(stderr=True).print(
@@ -155,6 +154,8 @@ def _run_stage(options: argparse.Namespace) -> int:
         other = lowered(read_file(compare)[1], None, engine)
         wanted = execute(other, problem, data, indices, engine)
         found = difference(module, problem, data, indices, execute(module, problem, data, indices, engine), wanted)
+    has_run = not isinstance(wanted, GathernestError) and (found is None or found.position is not None)
+    caches = simulate_caches(module, problem, data, indices) if options.caches and has_run else None
     facts = {"file": options.file, "engine": engine, "compared_with": compare, "equal": found is None}
     if options.json:
         facts |= {} if caches is None else {"caches": caches.to_json()}
