@@ -143,6 +143,7 @@ def _small_problem(problem: Problem) -> Problem:
     operator, table, indices = problem.operator, problem.table, problem.indices
     row = max(4, min(32, 2 * LINE_BYTES // max(table.dtype.itemsize, 1)))
     has_rows = table.rank - 1 not in problem.axes and not isinstance(operator, GatherElements)
+    small = problem
     for size, axis in [(cap, axis) for cap in SIZES for axis in (max(cap, SHORTEST_AXIS), cap)]:
         caps = [axis if dim in problem.axes else size for dim in range(table.rank)]
         caps[-1:] = [row if has_rows else cap for cap in caps[-1:]]

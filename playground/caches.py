@@ -80,7 +80,7 @@ class Caches:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table, its heading first; of each level the lines that are fetched, reused and evicted."""
         caches = [f"{level}, {room:,} lines" for level, room in zip(LEVELS, self.capacities, strict=True)]
-        rows = [("array", "loop", "accesses", "lines", *caches, "streamed")]
+        rows: list[tuple[str, ...]] = [("array", "loop", "accesses", "lines", *caches, "streamed")]
         for each in self.counts:
             levels = zip(each.fetched, each.reused, each.evicted, strict=True)
             numbers = each.accesses, each.distinct, *("/".join(map(str, level)) for level in levels), each.streamed

@@ -499,10 +499,14 @@ def _draw_lines(root: Element, accesses: Accesses, top: float) -> float:
         add(cell, "title", f"line {line}: used {times} time{'s' * (times != 1)}{who}")
         strip = _LINE_CELL / max(len(threads), 1)
         for number, thread in enumerate(threads):
-            box = {"x": x + number * strip, "y": y, "width": strip, "height": _CELL}
-            add(cell, "rect", **box, fill=_hue(thread), fill_opacity=_OPACITY)
-        box = {"x": x, "y": y, "width": _LINE_CELL, "height": _CELL}
-        add(cell, "rect", **box, fill="none", stroke="currentColor", stroke_opacity=0.5)
+            add(
+                cell, "rect", x=x + number * strip, y=y, width=strip, height=_CELL, fill=_hue(thread),
+                fill_opacity=_OPACITY,
+            )  # fmt: skip
+        add(
+            cell, "rect", x=x, y=y, width=_LINE_CELL, height=_CELL, fill="none", stroke="currentColor",
+            stroke_opacity=0.5,
+        )  # fmt: skip
         add(
             cell, "text", str(line), x=x + _LINE_CELL / 2, y=y + _CELL / 2 + 3, font_size=_SMALL, text_anchor="middle",
             fill_opacity=1 if times else 0.55,

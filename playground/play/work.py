@@ -232,8 +232,8 @@ def _small(problem: Problem, tile: int) -> Iterator[Problem]:
         yield problem
     table, indices = problem.table.shape, problem.indices.shape
     for many in dict.fromkeys((max(tile + BEHIND, LEAST_INDICES), LEAST_INDICES)):
-        shapes = [
-            ((*(min(size, outer) for size in table[:-1]), min(table[-1], row)) if table else (), other)
+        shapes: list[tuple[tuple[int, ...], int]] = [
+            ((*(min(size, outer) for size in table[:-1]), *(min(size, row) for size in table[-1:])), other)
             for row, outer in itertools.product(dict.fromkeys((ROW, *table[-1:])), OUTER)
             for other in dict.fromkeys((outer, many, row))
         ]
