@@ -17,7 +17,7 @@ from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.interpreters.recorder import Access, record_accesses
 from ..ir.loop_name import LoopName
 from ..ir.modules.context import parse_module
-from ..ir.operator_spec import GatherElements, GatherNd
+from ..ir.operator_spec import GatherElements
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from ..kernels.runtime.array_checks import index_array
@@ -33,6 +33,9 @@ from .trace import loop_names, thread_of
 
 # Tiles of a loop and owners of an axis that a small instance has at most.
 MOST_TILES = 4
+# The sizes of dimensions in a small problem, tried in turn; the size of an indexed axis where that is not too large;
+# and how many elements its slices have at most.
+SIZES, SHORTEST_AXIS, MOST_SLICES = (96, 48, 24, 12, 8, 6, 4, 3, 2), 12, 384
 # Passes that change how elements are moved, not by which thread or in which tile; small tiles are too small for them.
 _LEFT_OUT = ("vectorize-inner", "gather-lanes", "unroll", "prefetch", "stream-stores")
 
@@ -133,57 +136,28 @@ def _shape(canonical: CanonicalGather) -> dict[str, int]:
 
 
 def _small_problem(problem: Problem) -> Problem:
-    """Return a problem with the same operator and few elements."""
+    """Return a problem with the same operator and few elements, of the largest sizes in `SIZES` that are few enough.
+
+    Rows have some lines. An indexed axis stays longer than the other dimensions, so that indices skip some of it.
+    """
     operator, table, indices = problem.operator, problem.table, problem.indices
-    roles = operator.roles(table.rank, indices.shape)
-    rows = {role.name: _extent(problem, role) for role in roles}
-    has_rows = rows.get("inner", 1) * rows.get("unit", 1) > 1 and not isinstance(operator, GatherElements)
-    inner = max(4, min(32, 2 * LINE_BYTES // max(table.dtype.itemsize, 1)))
-    axis = 12 if has_rows else 12 * max(LINE_BYTES // max(table.dtype.itemsize, 1), 1)
-    if isinstance(operator, GatherNd):
-        axis = math.ceil(axis ** (1 / max(len(problem.axes), 1)))
-    is_flat = math.prod(rows.get(role, 1) for role in ("batch", "outer", "inner")) == 1
-    if isinstance(operator, GatherElements) and not is_flat:
-        axis = 24
-    budgets = {"batch": 2, "outer": 4, "axis": axis, "inner": inner if has_rows else 6, "unit": 4}
-    budgets["bag"] = 4
-    budgets["indices"] = 12 if has_rows else 96 if is_flat else min(axis, 32)
-    if operator.adds:
-        budgets["indices"] //= 2  # each is a bag of several
-    shapes = {"data": list(table.shape), "indices": list(indices.shape)}
-    for role in roles:
-        if role.name == "tuple":
-            continue
-        for array in ("indices", "data"):
-            start, room = getattr(role, array), budgets[role.name]
-            if start is None:
-                continue
-            for dim in reversed(range(start, start + role.count)):
-                size = shapes[array][dim] = _small(shapes[array][dim], room if role.name != "axis" else budgets["axis"])
-                room = max(room // max(size, 1), 1)
-    if isinstance(operator, GatherElements):
-        _widen(shapes["data"], shapes["indices"], table.shape, operator.axis)
-    specs = _smaller_spec(table, shapes["data"]), _smaller_spec(indices, shapes["indices"])
-    slices = _smaller_spec(problem.slices, operator.result_shape(specs[0].shape, specs[1].shape))
-    rest = problem.version, problem.gradient, problem.node
-    return replace(Problem.checked(operator, *specs, problem.bounds, slices, *rest), is_fresh=problem.is_fresh)
-
-
-def _extent(problem: Problem, role: Any) -> int:
-    """Return how often the loops of a role run together."""
-    array, start = (problem.slices, role.out) if role.out is not None else (problem.table, role.data)
-    return 1 if start is None else math.prod(array.shape[start : start + role.count])
-
-
-def _small(size: int, room: int) -> int:
-    return size if size <= 1 else max(2, min(size, room))
-
-
-def _widen(data: list[int], indices: Sequence[int], wanted: Sequence[int], axis: int) -> None:
-    """Let data be larger than indices again where it was; in place."""
-    for dim, size in enumerate(indices):
-        if dim != axis:
-            data[dim] = min(wanted[dim], size + (wanted[dim] > size)) if size != wanted[dim] else size
+    row = max(4, min(32, 2 * LINE_BYTES // max(table.dtype.itemsize, 1)))
+    has_rows = table.rank - 1 not in problem.axes and not isinstance(operator, GatherElements)
+    small = problem
+    for size, axis in [(cap, axis) for cap in SIZES for axis in (max(cap, SHORTEST_AXIS), cap)]:
+        caps = [axis if dim in problem.axes else size for dim in range(table.rank)]
+        caps[-1:] = [row if has_rows else cap for cap in caps[-1:]]
+        small_table = _smaller_spec(table, [min(pair) for pair in zip(table.shape, caps, strict=True)])
+        shape = [min(count, size) for count in indices.shape]
+        if operator.name == "gather_nd" and shape:
+            shape[-1] = indices.shape[-1]  # an index is a tuple
+        small_indices = _smaller_spec(indices, shape)
+        slices = _smaller_spec(problem.slices, operator.result_shape(small_table.shape, small_indices.shape))
+        rest = problem.version, problem.gradient, problem.node
+        small = Problem.checked(operator, small_table, small_indices, problem.bounds, slices, *rest)
+        if _slices(small).size <= MOST_SLICES and small_table.size <= MOST_ELEMENTS:
+            break
+    return replace(small, is_fresh=problem.is_fresh)
 
 
 def _smaller_spec(spec: ArraySpec, shape: Sequence[int]) -> ArraySpec:
@@ -336,8 +310,10 @@ def _written_by(problem: Problem, position: tuple[int, ...], number: int) -> int
 def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[Access]:
     """Return the stores of loops to the result or, of a gradient, their loads of the slices."""
     data, out = strided_array(problem.source), strided_array(problem.result)
-    of = "out" if problem.gradient is None else "data"
-    return record_accesses(module, data, indices, out, of=of)
+    found = record_accesses(module, data, indices, out)
+    if problem.gradient is None:
+        return [access for access in found if access.array == "out" and access.is_store]
+    return [access for access in found if access.array == "data" and not access.is_store]
 
 
 def _offsets(spec: ArraySpec) -> list[int]:

@@ -5,10 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from ..ir import reference
-from ..ir.element_types import first_difference
 from ..ir.errors import InvalidGatherError, out_of_range
 from ..ir.interpreters.argument_views import bind_arguments, index_argument
 from ..ir.modules.context import find_function, parse_module
@@ -20,6 +17,7 @@ from ..lowering.numba.compiler import inspected_library
 from ..lowering.numba.emitter import emit, not_lowered
 from ..lowering.provenance.assembly import Instruction, loops_of, read_assembly
 from ..lowering.upstream.machine_code import C_FORM, compile_upstream, find_tools
+from .check import difference_text
 from .stage import numba_call
 
 OURS, THEIRS = "gathernest", "upstream"
@@ -115,23 +113,13 @@ def beside_upstream(plan: Plan, stage: str, text: str, rounds: int) -> BesideUps
         else:
             calls[maker] = bind(views, [scale for scale, _ in scales])
         outside = calls[maker]()
-        if said := _wrong(out, wanted, outside):
+        if said := out_of_range(outside) if outside else difference_text(out, wanted):
             differences[maker] = said
     timings = time_interleaved(calls, rounds=rounds)
     times_us = {maker: timings.median_s(maker) * 1e6 for maker in calls}
     assemblies = {OURS: ours_asm, THEIRS: code.assembly}
     ratio = timings.ratio(OURS, THEIRS)
     return BesideUpstream(stage, code.command, code.remark, differences, times_us, ratio, assemblies)
-
-
-def _wrong(out: np.ndarray, wanted: np.ndarray, outside: int) -> str:
-    """Return the difference of a result in a few words; empty where it is right."""
-    if outside:
-        return out_of_range(outside)
-    if (found := first_difference(out, wanted)) is None:
-        return ""
-    position, count = found
-    return f"{count} of {wanted.size} elements, the first at {list(position)}: {out[position]}, not {wanted[position]}"
 
 
 def _begins_function(instruction: Instruction) -> bool:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,58 +80,48 @@ def text_of(step: ModulePass) -> str:
 
 
 MOST_INDICES = 64
+Form = tuple[Problem, list[ModulePass], "Sequence[Arrays]"]
 
 
-def smaller_problems(problem: Problem) -> Iterator[Problem]:
-    """Yield the problem with one dimension smaller, or with two of one size where both must be."""
+def smaller_forms(problem: Problem, passes: list[ModulePass], arrays: "Arrays", *, fixed: bool) -> Iterator[Form]:
+    """Yield simpler gathers, each with its passes, and with its arrays where they do not follow from the problem.
+
+    One dimension is smaller, or two of one size where both must be, unless sizes are fixed; a pass of the schedule is
+    left out, the last of all excepted; a number in an option is halved; one of a few indices is 0, or nearer to it.
+    """
     table, indices = problem.table.shape, problem.indices.shape
     places = [*((0, dim) for dim in range(len(table))), *((1, dim) for dim in range(len(indices)))]
     pairs = [[place] for place in places]
-    pairs += [
-        [(0, dim), (1, other)] for dim, size in enumerate(table) for other, same in enumerate(indices) if same == size
-    ]
-    for pair in pairs:
+    pairs += [[(0, a), (1, b)] for a, size in enumerate(table) for b, same in enumerate(indices) if same == size]
+    for pair in [] if fixed else pairs:
         size = (table, indices)[pair[0][0]][pair[0][1]]
         for smaller in dict.fromkeys((1, size // 2, size - 1)):
             shapes = [list(table), list(indices)]
             for array, dim in pair:
                 shapes[array][dim] = smaller
-            if 0 < smaller < size:
-                try:
-                    yield problem.resized(tuple(shapes[0]), tuple(shapes[1]))
-                except GathernestError:
-                    continue
-
-
-def fewer_passes(passes: Sequence[ModulePass]) -> Iterator[list[ModulePass]]:
-    """Yield the passes without one of the schedule, the last of all excepted, and with smaller numbers in options."""
+            with suppress(GathernestError):
+                if 0 < smaller < size:
+                    yield problem.resized(tuple(shapes[0]), tuple(shapes[1])), passes, ()
+    for place, step in enumerate(passes[:-1]):
+        if step.name in STEPS:
+            yield problem, [*passes[:place], *passes[place + 1 :]], [arrays]
     for place, step in enumerate(passes):
-        if place < len(passes) - 1 and step.name in STEPS:
-            yield [*passes[:place], *passes[place + 1 :]]
-    for place, step in enumerate(passes):
-        for smaller in _smaller_options(step):
-            yield [*passes[:place], smaller, *passes[place + 1 :]]
-
-
-def _smaller_options(step: ModulePass) -> Iterator[ModulePass]:
-    for field in dataclasses.fields(step):
-        value: Any = getattr(step, field.name)
-        numbers = value if isinstance(value, tuple) else (value,)
-        for place, number in enumerate(numbers):
-            if type(number) is int and number > 2:
-                half = (*numbers[:place], number // 2, *numbers[place + 1 :])
-                yield dataclasses.replace(step, **{field.name: half if isinstance(value, tuple) else half[0]})
-
-
-def simpler_indices(indices: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the indices with one of them 0, or nearer to it; nothing of more than `MOST_INDICES`."""
-    for place in range(indices.size if indices.size <= MOST_INDICES else 0):
-        number = int(indices.flat[place])
+        for field in dataclasses.fields(step):
+            value: Any = getattr(step, field.name)
+            numbers = value if isinstance(value, tuple) else (value,)
+            for at, number in enumerate(numbers):
+                if type(number) is int and number > 2:
+                    half = (*numbers[:at], number // 2, *numbers[at + 1 :])
+                    halved = dataclasses.replace(step, **{field.name: half if isinstance(value, tuple) else half[0]})
+                    yield problem, [*passes[:place], halved, *passes[place + 1 :]], [arrays]
+    data, given = arrays
+    for place in range(given.size if given.size <= MOST_INDICES else 0):
+        number = int(given.flat[place])
         for simpler in dict.fromkeys((0, int(number / 2))):
             if simpler != number:
-                changed = indices.copy()
+                changed = given.copy()
                 changed.flat[place] = simpler
-                yield changed
+                yield problem, passes, [(data, changed)]
 
 
 SEEDS = (0, 1)
@@ -283,17 +274,11 @@ def _shrunk(
         is_same = found is not None and found[0] == len(passes) and (not passes or type(passes[-1]) is kind)
         return found if is_same else None
 
-    def tries() -> Iterator[tuple[Problem, list[ModulePass], Sequence[Arrays]]]:
-        problem, passes, (_, _, (data, indices), _) = state
-        if not fixed:
-            yield from ((smaller, passes, ()) for smaller in smaller_problems(problem))
-        yield from ((problem, fewer, [(data, indices)]) for fewer in fewer_passes(passes))
-        yield from ((problem, passes, [(data, simpler)]) for simpler in simpler_indices(indices))
-
     is_smaller = True
     while is_smaller:
         is_smaller = False
-        for candidate, fewer, samples in tries():
+        problem, passes, (_, _, arrays, _) = state
+        for candidate, fewer, samples in smaller_forms(problem, passes, arrays, fixed=fixed):
             if (found := still_wrong(candidate, fewer, samples)) is not None:
                 state, is_smaller = (candidate, fewer, found), True
                 break

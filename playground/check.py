@@ -81,21 +81,12 @@ class Difference:
     """How a stage differs from what it must compute.
 
     Attributes:
-        message: what differs, in a line.
+        message: what differs, in a line: the element of data that belongs there, and the operation that stored another.
         position: of the first element that differs; None where the stage raised what it must not, or did not raise.
-        source: the position in data of the element that belongs there; None for a zero, a gradient and a sum.
-        expected, got: that element as it must be, and as it is.
-        count: how many elements differ.
-        writer: the operation that stored it last, its line and its iteration; None where nothing did, or it is unknown.
     """
 
     message: str
     position: tuple[int, ...] | None = None
-    source: tuple[int, ...] | None = None
-    expected: Any = None
-    got: Any = None
-    count: int = 0
-    writer: str | None = None
 
     def __str__(self) -> str:
         return self.message
@@ -107,6 +98,17 @@ def reference_result(problem: Problem, data: np.ndarray, indices: np.ndarray) ->
         return reference.of_problem(problem, data, indices)
     except BoundsError as error:
         return error
+
+
+def difference_text(got: np.ndarray, wanted: np.ndarray) -> str | None:
+    """Return the first element that differs and how many there are, as text; None where the bytes are equal."""
+    if (found := first_difference(got, wanted)) is None:
+        return None
+    position, count = found
+    return (
+        f"at {list(position)} of the result it must give {wanted[position]}, and it gives {got[position]}; "
+        f"{count} of {wanted.size} elements differ"
+    )
 
 
 def check_stage(
@@ -154,16 +156,18 @@ def difference(
         return None
     position, count = found
     number = -1 if problem.adds else int(sources_of(problem, indices)[position])
-    source = None if number < 0 else tuple(int(part) for part in np.unravel_index(number, problem.table.shape))
-    is_unwritten = set(got[position].tobytes()) == {UNWRITTEN}
-    writer = None if is_unwritten else _writer_of(module, data, indices, got, position, seed)
-    element = "" if problem.adds else "zero, " if source is None else f"data{list(source)}, "
-    message = (
-        f"at {list(position)} of the result it must give {element}{wanted[position]}, and "
-        f"{'nothing is written there' if is_unwritten else f'it gives {got[position]}'}"
-        f"{f', stored by {writer}' if writer else ''}; {count} of {wanted.size} elements differ"
+    source = None if number < 0 else [int(part) for part in np.unravel_index(number, problem.table.shape)]
+    element = "" if problem.adds else "zero, " if source is None else f"data{source}, "
+    given = f"it gives {got[position]}"
+    if set(got[position].tobytes()) == {UNWRITTEN}:
+        given = "nothing is written there"
+    elif (writer := _writer_of(module, data, indices, got, position, seed)) is not None:
+        given += f", stored by {writer}"
+    return Difference(
+        f"at {list(position)} of the result it must give {element}{wanted[position]}, and {given}; {count} of "
+        f"{wanted.size} elements differ",
+        position,
     )
-    return Difference(message, position, source, wanted[position], got[position], count, writer)
 
 
 def sources_of(problem: Problem, indices: np.ndarray) -> np.ndarray:

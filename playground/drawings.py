@@ -1,4 +1,4 @@
-"""Drawings as SVG text: a loop nest, memory accesses, bytes and times, and the busy ports of a core.
+"""Drawings as SVG text: a loop nest, and memory accesses.
 
 Colours are seen on light and on dark: text and lines have the colour of the page, areas have a hue with little opacity,
 and each shape has a class (`gn-parallel`), so that a page can give it other colours.
@@ -6,8 +6,8 @@ and each shape has a class (`gn-parallel`), so that a page can give it other col
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -22,16 +22,13 @@ from ..ir.dialects.upstream import PrefetchOp, is_nontemporal
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.loop_name import LoopName
 from ..ir.modules.context import make_context
-from ..ir.modules.pseudocode import NestLine, has_loops, nest_lines, print_loop_nest
+from ..ir.modules.pseudocode import has_loops, nest_lines, print_loop_nest
 from ..ir.modules.read_module import read_module
 from ..ir.operator_spec import GatherWeighted, GatherWeightedMean
-from ..kernels.machine.explain import Explanation
-from ..kernels.machine.roofline import IN_ORDER
 from ..kernels.runtime.plan import Plan
 from ..lowering.nest.queries import viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
-from .accesses import Accesses, ElementAccess, accesses_of
-from .machine_analysis import ASSUMPTION, MachineAnalysis
+from .accesses import Accesses, accesses_of
 from .trace import loop_names
 
 Element = ElementTree.Element
@@ -119,82 +116,6 @@ def _sentence(kind: str, title: str, text: str) -> str:
     return finished(root, width_of(text) + 20, 27)
 
 
-# The longest bar in pixels, letters of a name or a number, and the height of a row.
-LONGEST, MOST_BAR_LETTERS, ROW = 320.0, 44, 22.0
-_THICK, _BAR_GAP, _GROUP_GAP = 14.0, 8.0, 14.0
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A bar.
-
-    Attributes:
-        name: the name; of long names and texts the beginning is shown, and all on hovering.
-        value: how long it is, in the unit of all bars of a group, 0 or more; None where there is no bar.
-        text: the number with its unit, or why there is none.
-        hue: its colour.
-        kind: its class is `gn-bar gn-<kind>`.
-    """
-
-    name: str
-    value: float | None
-    text: str
-    hue: str = HUES[0]
-    kind: str = "value"
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """Bars of one scale under a heading, with a dashed line across them at a marked value, which has a name."""
-
-    heading: str
-    bars: Sequence[Bar]
-    marked: tuple[float, str] | None = None
-
-
-def bar_drawing(title: str, groups: Sequence[Bars], *, kind: str = "bars", description: str = "") -> str:
-    """Return groups of bars below each other, as SVG; see `drawing` for the kind, the title and the description."""
-    said = [line for group in groups for line in (group.heading, *(f"{bar.name}: {bar.text}" for bar in group.bars))]
-    root, width, top = drawing(kind, title, description or "\n".join(said)), 0.0, 0.0
-    for group in groups:
-        wide, bottom = _draw_bars(root, group, top)
-        width, top = max(width, wide), bottom + _GROUP_GAP
-    return finished(root, width + 2, top - _GROUP_GAP + 2)
-
-
-def _draw_bars(root: Element, group: Bars, top: float) -> tuple[float, float]:
-    """Draw a group whose heading begins at `top`; return its width, and where it ends."""
-    parent, bars = add(root, "g", class_="gn-bars"), group.bars
-    add(parent, "text", group.heading, x=0.0, y=top + FONT_SIZE, font_weight="bold")
-    names = [shortened(bar.name, MOST_BAR_LETTERS) for bar in bars]
-    texts = [shortened(bar.text, MOST_BAR_LETTERS) for bar in bars]
-    left = max(map(width_of, names), default=0.0) + _BAR_GAP
-    values = [bar.value for bar in bars if bar.value is not None] + ([group.marked[0]] if group.marked else [])
-    longest = max([value for value in values if value > 0], default=1.0)
-    first, bottom = top + ROW, top + ROW * (1 + len(bars))
-    for number, (bar, name, text) in enumerate(zip(bars, names, texts, strict=True)):
-        y = first + number * ROW
-        row = add(parent, "g", class_=f"gn-bar gn-{bar.kind}")
-        add(row, "title", f"{bar.name}: {bar.text}")
-        add(row, "text", name, x=left - _BAR_GAP, y=y + FONT_SIZE, text_anchor="end")
-        if bar.value is not None:
-            length = max(LONGEST * max(bar.value, 0.0) / longest, 1.0)
-            add(
-                row, "rect", x=left, y=y, width=length, height=_THICK, fill=bar.hue, fill_opacity=0.45, stroke=bar.hue
-            )  # fmt: skip
-        opacity = "0.7" if bar.value is None else None
-        add(row, "text", text, x=left + LONGEST + _BAR_GAP, y=y + FONT_SIZE, fill_opacity=opacity)
-    if group.marked is not None:
-        x = left + LONGEST * group.marked[0] / longest
-        line = add(
-            parent, "line", class_="gn-mark", x1=x, y1=first - 2, x2=x, y2=bottom, stroke="currentColor",
-            stroke_dasharray="4 3",
-        )  # fmt: skip
-        add(line, "title", group.marked[1])
-    width = left + LONGEST + _BAR_GAP + max(map(width_of, texts), default=0.0)
-    return max(width, width_of(group.heading)), bottom
-
-
 LOOPS = (LoopOp, scf.ForOp, scf.ParallelOp)
 # The meaning of each badge; the badge of a vector has the lanes behind it.
 BADGES = {
@@ -219,7 +140,7 @@ BADGES = {
 
 # Boxes of a drawing, statements of a box, and letters of a line: of more, the drawing says how many are left out.
 MOST_BOXES, MOST_STATEMENTS, MOST_LETTERS = 150, 9, 100
-_LINE, _PAD, _GAP, _BADGE = 18.0, 10.0, 6.0, 16.0
+_LINE, _PAD, _GAP, _BADGE = 18.0, 10.0, 4.0, 16.0
 _HUES = {
     "parallel": "#2f81f7", "tiles": "#b366e0", "tile": "#b366e0", "vector": "#2da44e", "prefetch": "#d4a017",
     "staged": "#e8803c", "streamed": "#1b9aaa", "check": "#e5534b", "checked": "#e5534b", "ordered": "#e5534b",
@@ -227,42 +148,10 @@ _HUES = {
 _GREY = "#808a94"
 
 
-@dataclass(slots=True)
-class _Box:
-    """A part of a nest as it is drawn.
-
-    Attributes:
-        kind: `function`, `loop`, `condition`, or `line` of a statement.
-        text: the function's name, `indices_o(i_o) in 0..n_indices step 256`, `if n_outside == 0`, or the statement.
-        line: the number of its line in the text of the module, from 1; None where it has none.
-        names: of a loop, its name; several of an `scf.parallel` of several dimensions.
-        badges: the marks of the schedule: a key of `BADGES`, and its text, such as `vector ×8`.
-        children: boxes and statements in it, in order.
-    """
-
-    kind: str
-    text: str
-    line: int | None
-    names: tuple[str, ...] = ()
-    badges: tuple[tuple[str, str], ...] = ()
-    children: "list[_Box]" = field(default_factory=list)
-
-    @property
-    def shown(self) -> str:
-        return shortened(self.text, MOST_LETTERS)
-
-    @property
-    def width(self) -> float:
-        if self.kind == "line":
-            return width_of(self.shown)
-        head = width_of(self.shown) + sum(_GAP + _badge_width(text) for _, text in self.badges)
-        return max([head, *(child.width for child in self.children)]) + 2 * _PAD
-
-    @property
-    def height(self) -> float:
-        if self.kind == "line":
-            return _LINE
-        return 2 * _PAD + _LINE + sum(child.height + _GAP * (child.kind != "line") for child in self.children)
+# A row of a drawn nest: how many boxes are around it, its kind (`function`, `loop`, `condition`, or `line` of a
+# statement), its text, its operation (None of a line that stands for others), and the badges of a box: keys of
+# `BADGES` with their texts, such as `vector ×8`.
+_Row = tuple[int, str, str, Operation | None, Sequence[tuple[str, str]]]
 
 
 def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str:
@@ -289,59 +178,89 @@ def nest_drawing(module: ModuleOp | str, *, title: str = "The loop nest") -> str
     description = print_loop_nest(module)
     if not has_loops(module):
         return _sentence("nest", title, description.strip())
-    boxes, count = list[_Box](), 0
-    for op in module.ops:
-        if isinstance(op, func.FuncOp) and op.body.blocks:
-            children, count = _boxes(nest_lines(op), 0, count + 1)
-            badges = tuple(_of_operations(list(_directly_in(op))))
-            boxes.append(_Box("function", f"@{op.sym_name.data}", _line(op), (), badges, children))
-    root = drawing("nest", title, description)
-    width, y = max(box.width for box in boxes), 0.0
-    for box in boxes:
-        _draw(root, box, 0.5, y + 0.5, width - 1)
-        y += box.height + _GAP
+    root, y, right, count = drawing("nest", title, description), 0.5, 0.0, 0
+    around, rects = list[tuple[Element, Element, float]](), list[tuple[Element, float]]()
+    hidden_depth = math.inf
+    for depth, kind, text, op, badges in [*_rows(module), (0, "end", "", None, ())]:
+        while len(around) > depth:
+            _, rect, top = around.pop()
+            rect.set("height", _value(y + _PAD - top))
+            y += _PAD + _GAP
+        hidden_depth = math.inf if depth <= hidden_depth else hidden_depth
+        count += kind not in ("line", "end")
+        if kind == "end" or hidden_depth < math.inf:
+            continue
+        if kind != "line" and count > MOST_BOXES:
+            hidden_depth = depth
+            continue
+        parent, line = around[-1][0] if around else root, None if op is None else _line(op)
+        x, shown = 0.5 + depth * _PAD, shortened(text, MOST_LETTERS)
+        if kind == "line":
+            element = add(
+                parent, "text", shown, x=x, y=y + FONT_SIZE, class_="gn-statement", fill_opacity=0.85, data_line=line
+            )
+            y, right = y + _LINE, max(right, x + width_of(shown) + depth * _PAD)
+        else:
+            y += _GAP * bool(around)
+            hue = _HUES["parallel"] if ("parallel", "parallel") in badges else "currentColor"
+            classes = " ".join([f"gn-{kind}", *(f"gn-is-{badge}" for badge, _ in badges)])
+            names = ",".join(loop_names(op)) if kind == "loop" and op is not None else None
+            group = add(parent, "g", class_=classes, data_line=line, data_loop=names or None)
+            rect = add(
+                group, "rect", x=x, y=y, rx=5, fill=hue, fill_opacity=0.025, stroke=hue,
+                stroke_opacity=0.4 if hue == "currentColor" else 0.9,
+                stroke_dasharray="4 3" if kind == "condition" else None,
+            )  # fmt: skip
+            element = add(
+                group, "text", shown, x=x + _PAD, y=y + _PAD + FONT_SIZE, class_="gn-head",
+                font_weight="bold" if kind == "loop" else None,
+            )  # fmt: skip
+            place = x + _PAD + width_of(shown)
+            for badge, name in badges:
+                place = _draw_badge(group, badge, name, place + _GAP, y + _PAD - 1)
+            around.append((group, rect, y))
+            rects.append((rect, x))
+            y, right = y + _PAD + _LINE, max(right, place + (depth + 1) * _PAD)
+        if len(text) > MOST_LETTERS:
+            add(element, "title", text)
+    for rect, x in rects:
+        rect.set("width", _value(right - 2 * x + 0.5))
     if count > MOST_BOXES:
         text = f"{count - MOST_BOXES} more boxes are not drawn"
         add(root, "text", text, x=_PAD, y=y + FONT_SIZE, class_="gn-note")
         y += _LINE
-    return finished(root, width, y)
+    return finished(root, right + 1, y)
 
 
-def _boxes(lines: Sequence[NestLine], depth: int, count: int) -> tuple[list[_Box], int]:
-    """Return the boxes and the statements that lines of a depth are, and the number of all boxes up to there.
-
-    Deeper lines belong to the line before them. Boxes behind `MOST_BOXES` are counted, and are not among them.
-    """
-    found: list[_Box] = []
-    starts = [place for place, line in enumerate(lines) if line.depth == depth]
-    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
-        line, inner = lines[start], lines[start + 1 : end]
-        op, place = line.op, _line(line.op)
-        if isinstance(op, LOOPS):
-            box = _Box("loop", line.trips, place, loop_names(op), tuple(_badges(op)))
-        elif inner or isinstance(op, scf.IfOp):
-            text = line.text.removesuffix(":")
-            is_guard = isinstance(op, scf.IfOp) and text != "else" and _is_guard(op)
-            box = _Box("condition", text, place, (), (("checked", "checked"),) * is_guard)
-        else:
-            found.append(_Box("line", line.text, place))
+def _rows(module: ModuleOp) -> Iterator[_Row]:
+    """Yield the rows of a module's functions, with a row in the place of the middle of long runs of statements."""
+    for function in module.ops:
+        if not isinstance(function, func.FuncOp) or not function.body.blocks:
             continue
-        number = count + 1
-        box.children, count = _boxes(inner, depth + 1, number)
-        found += [box] if number <= MOST_BOXES else []
-    return _folded(found), count
+        badges = tuple(_of_operations(list(_directly_in(function))))
+        yield 0, "function", f"@{function.sym_name.data}", function, badges
+        for (is_line, _), run in groupby(_body_rows(function), key=lambda row: (row[1] == "line", row[0])):
+            rows = list(run)
+            if is_line and len(rows) > MOST_STATEMENTS:
+                first, last = rows[: MOST_STATEMENTS - 3], rows[-2:]
+                left_out = len(rows) - len(first) - len(last)
+                rows = [*first, (rows[0][0], "line", f"… {left_out} more lines", None, ()), *last]
+            yield from rows
 
 
-def _folded(children: Sequence[_Box]) -> list[_Box]:
-    """Return the contents of a box, with a line in the place of the middle of long runs of statements."""
-    found: list[_Box] = []
-    for is_line, group in groupby(children, key=lambda child: child.kind == "line"):
-        run = list(group)
-        if is_line and len(run) > MOST_STATEMENTS:
-            first, last = run[: MOST_STATEMENTS - 3], run[-2:]
-            run = [*first, _Box("line", f"… {len(run) - len(first) - len(last)} more lines", None), *last]
-        found += run
-    return found
+def _body_rows(function: func.FuncOp) -> Iterator[_Row]:
+    """Yield a row for each line of a function's pseudocode."""
+    lines = nest_lines(function)
+    depths = [*(line.depth for line in lines), 0]
+    for line, next_depth in zip(lines, depths[1:], strict=True):
+        op, text = line.op, line.text.removesuffix(":")
+        if isinstance(op, LOOPS):
+            yield line.depth + 1, "loop", line.trips, op, tuple(_badges(op))
+        elif next_depth > line.depth or isinstance(op, scf.IfOp):
+            is_guard = isinstance(op, scf.IfOp) and text != "else" and _is_guard(op)
+            yield line.depth + 1, "condition", text, op, (("checked", "checked"),) * is_guard
+        else:
+            yield line.depth + 1, "line", line.text, op, ()
 
 
 def _badges(loop: Operation) -> Iterator[tuple[str, str]]:
@@ -395,53 +314,18 @@ def _is_guard(op: scf.IfOp) -> bool:
 
 
 def _line(op: Operation) -> int | None:
-    return op.location.line.data if isinstance(op.location, FileLineColLoc) else None
+    """Return the number of an operation's line in its text, from 0; None where it came from no text."""
+    return op.location.line.data - 1 if isinstance(op.location, FileLineColLoc) else None
 
 
-def _badge_width(text: str) -> float:
-    return width_of(text) + 10
-
-
-def _draw(parent: Element, box: _Box, x: float, y: float, width: float) -> None:
-    """Draw a box with its upper left corner at (x, y), or a statement with its baseline below y."""
-    line = None if box.line is None else box.line - 1
-    if box.kind == "line":
-        element = add(
-            parent, "text", box.shown, x=x, y=y + FONT_SIZE, class_="gn-statement", fill_opacity=0.85, data_line=line
-        )
-    else:
-        kinds = [kind for kind, _ in box.badges]
-        classes = " ".join([f"gn-{box.kind}", *(f"gn-is-{kind}" for kind in kinds)])
-        group = add(parent, "g", class_=classes, data_line=line, data_loop=",".join(box.names) or None)
-        hue = _HUES["parallel"] if "parallel" in kinds else "currentColor"
-        add(
-            group, "rect", x=x, y=y, width=width, height=box.height - 1, rx=5, fill=hue, fill_opacity=0.025,
-            stroke=hue, stroke_opacity=0.9 if "parallel" in kinds else 0.4,
-            stroke_dasharray="4 3" if box.kind == "condition" else None,
-        )  # fmt: skip
-        element = add(
-            group, "text", box.shown, x=x + _PAD, y=y + _PAD + FONT_SIZE, class_="gn-head",
-            font_weight="bold" if box.kind == "loop" else None,
-        )  # fmt: skip
-        place = x + _PAD + width_of(box.shown)
-        for kind, text in box.badges:
-            _draw_badge(group, kind, text, place + _GAP, y + _PAD - 1)
-            place += _GAP + _badge_width(text)
-        top = y + _PAD + _LINE
-        for child in box.children:
-            gap = _GAP * (child.kind != "line")
-            _draw(group, child, x + _PAD, top + gap / 2, width - 2 * _PAD)
-            top += child.height + gap
-    if len(box.text) > MOST_LETTERS:
-        add(element, "title", box.text)
-
-
-def _draw_badge(parent: Element, kind: str, text: str, x: float, y: float) -> None:
-    hue, width = _HUES.get(kind, _GREY), _badge_width(text)
+def _draw_badge(parent: Element, kind: str, text: str, x: float, y: float) -> float:
+    """Draw a badge, and return where it ends."""
+    hue, width = _HUES.get(kind, _GREY), width_of(text) + 10
     group = add(parent, "g", class_=f"gn-badge gn-{kind}")
     add(group, "title", f"{text}: {BADGES[kind]}")
     add(group, "rect", x=x, y=y, width=width, height=_BADGE, rx=_BADGE / 2, fill=hue, fill_opacity=0.25, stroke=hue)
     add(group, "text", text, x=x + width / 2, y=y + FONT_SIZE, font_size=FONT_SIZE - 1, text_anchor="middle")
+    return x + width
 
 
 # Elements and lines that are drawn at most, and elements in a row of the drawing; a note says what is left out.
@@ -450,8 +334,6 @@ _CELL, _LINE_CELL, _LINES_IN_ROW, _TEXT, _PART_GAP, _SMALL, _OPACITY = 18.0, 28.
 _NOBODY = "#808a94"
 # Rows that narrow results have before they go on in another block beside.
 _ROWS = 16
-# The row and the column of an element in the drawing.
-_Cell = tuple[int, int, ElementAccess]
 
 
 def access_drawing(
@@ -490,155 +372,119 @@ def access_drawing(
         if indices is not None:
             raise
         return _sentence("accesses", title, f"no small gather is like this one: {error}")
-    return draw_accesses(accesses, title=title, is_gradient=plan.problem.gradient is not None)
-
-
-def draw_accesses(accesses: Accesses, *, title: str, is_gradient: bool = False) -> str:
-    """Return the drawing of accesses; see `access_drawing`."""
-    slices, table = ("grad", "the gradient of data") if is_gradient else ("out", "data")
-    verb, reduces = "is added to" if is_gradient else "reads", accesses.problem.reduces
-    slices = "slices" if reduces else slices
-    texts = [
+    problem, elements = accesses.problem, accesses.elements
+    is_gradient, bag = problem.gradient is not None, problem.indices.rank - 1 if problem.reduces else 0
+    slices = "slices" if problem.reduces else "grad" if is_gradient else "out"
+    table, verb, readers_verb = (
+        ("the gradient of data", "is added to", "adds to") if is_gradient else ("data", "reads", "reads")
+    )
+    headings = [
         f"{slices} {accesses.slices}: the line of {table} that each element {verb}",
-        f"{table} {accesses.problem.table} in lines of {LINE_BYTES} bytes: who reads them",
+        f"{table} {problem.table} in lines of {LINE_BYTES} bytes: who {readers_verb} them",
     ]
-    if is_gradient:
-        texts[1] = texts[1].replace("reads", "adds to")
-    bag = len(accesses.problem.indices.shape) - 1
-    summed = f"those along dimension {bag}, between thin lines, are a bag: one sum of out {accesses.problem.slices}"
-    notes = [*([summed] if reduces else []), *accesses.notes, *_left_out(accesses)]
-    root = drawing("accesses", title, _description(accesses, texts, notes))
-    widths, y = [width_of(text) for text in [*texts, *notes]], _TEXT
-    add(root, "text", texts[0], x=0, y=y - 4, font_weight="bold")
-    width, y = _draw_elements(root, accesses, slices, y + 2)
-    widths.append(width)
+    notes = [
+        f"those along dimension {bag}, between thin lines, are a bag: one sum of out {problem.slices}"
+    ] * problem.reduces
+    notes += accesses.notes
+    for what, count, most in (("elements", len(elements), MOST_CELLS), ("lines", accesses.line_count, MOST_LINES)):
+        notes += [f"the first {most} of {count} {what} are drawn"] * (count > most)
+    counts = Counter(element.thread for element in elements if element.thread is not None)
+    shares = ", ".join(f"thread {thread} runs {count} elements" for thread, count in sorted(counts.items()))
+    tiles, read = len({element.tile for element in elements}), {line for element in elements for line in element.lines}
+    said = f"{len(read)} of {accesses.line_count} lines are used; {shares}; {tiles} tile{'s' * (tiles != 1)}"
+    root = drawing("accesses", title, ". ".join([*headings, said, *notes]))
+    add(root, "text", headings[0], x=0, y=_TEXT - 4, font_weight="bold")
+    width, y = _draw_elements(root, accesses, slices, bag, _TEXT + 2)
     y += _PART_GAP + _TEXT
-    add(root, "text", texts[1], x=0, y=y - 4, font_weight="bold")
-    width, y = _draw_lines(root, accesses, y + 2)
-    widths.append(width)
-    width, y = _draw_legend(root, accesses, y + _PART_GAP)
-    widths.append(width)
+    add(root, "text", headings[1], x=0, y=y - 4, font_weight="bold")
+    y = _draw_lines(root, accesses, y + 2) + _PART_GAP
+    legend, x = add(root, "g", class_="gn-legend"), 1.0
+    entries = [(_hue(thread), f"thread {thread}") for thread in sorted(counts)]
+    entries += [(_NOBODY, "nothing writes it")] * any(element.thread is None for element in elements)
+    for hue, text in entries + [("none", "tile")] * (tiles > 1):
+        stroke, thickness = ("currentColor", 2) if hue == "none" else (hue, None)
+        box = {"x": x, "y": y, "width": 12, "height": 12}
+        add(legend, "rect", **box, fill=hue, fill_opacity=_OPACITY, stroke=stroke, stroke_width=thickness)
+        add(legend, "text", text, x=x + 18, y=y + 11)
+        x += 18 + width_of(text) + _PART_GAP
+    y += _TEXT
     for note in notes:
         add(root, "text", note, x=0, y=y + FONT_SIZE, class_="gn-note", fill_opacity=0.8)
         y += _TEXT
+    widths = [width, x, _LINES_IN_ROW * _LINE_CELL + 2, *map(width_of, [*headings, *notes])]
     return finished(root, max(widths) + 4, y + 4)
 
 
-def _left_out(accesses: Accesses) -> list[str]:
-    """Return a sentence for the elements and for the lines that are too many to be drawn."""
-    parts = (("elements", len(accesses.elements), MOST_CELLS), ("lines", accesses.line_count, MOST_LINES))
-    return [f"the first {most} of {count} {what} are drawn" for what, count, most in parts if count > most]
+def _draw_elements(root: Element, accesses: Accesses, name: str, bag: int, top: float) -> tuple[float, float]:
+    """Draw a cell for each element; return the width and where it ends.
 
-
-def _description(accesses: Accesses, texts: list[str], notes: list[str]) -> str:
-    """Return the description of the drawing."""
-    counts: dict[int, int] = {}
-    for element in accesses.elements:
-        if element.thread is not None:
-            counts[element.thread] = counts.get(element.thread, 0) + 1
-    read = {line for element in accesses.elements for line in element.lines}
-    shares = ", ".join(f"thread {thread} runs {count} elements" for thread, count in sorted(counts.items()))
-    tiles = len({element.tile for element in accesses.elements})
-    said = f"{len(read)} of {accesses.line_count} lines are used; {shares}; {tiles} tile{'s' * (tiles != 1)}"
-    return ". ".join([*texts, said, *notes])
-
-
-def _draw_elements(root: Element, accesses: Accesses, name: str, top: float) -> tuple[float, float]:
-    """Draw a cell for each element; return the width and where it ends."""
-    cells = _grid(accesses)
-    parent = add(root, "g", class_="gn-elements")
-    for (row, thread, _), run in groupby(cells, key=lambda cell: (cell[0], cell[2].thread, cell[2].tile)):
-        run = list(run)
-        tile = " ".join(f"{loop}={value}" for loop, value in run[0][2].tile)
-        hue = _NOBODY if thread is None else _hue(thread)
-        group = add(
-            parent, "g", class_="gn-run", data_thread=thread, data_tile=tile or None, fill=hue, stroke=hue,
-            fill_opacity=_OPACITY, stroke_opacity=0.5,
-        )  # fmt: skip
-        for _, column, element in run:
-            _draw_element(group, element, name, column * _CELL + 1, top + row * _CELL)
-    _draw_labels(root, cells, top)
-    bag = len(accesses.problem.indices.shape) - 1 if accesses.problem.reduces else 0
-    _draw_edges(root, {(row, column): element for row, column, element in cells}, top, bag)
-    columns = max((column for _, column, _ in cells), default=-1) + 1
-    rows = max((row for row, _, _ in cells), default=-1) + 1
-    return columns * _CELL + 2, top + rows * _CELL + 1
-
-
-def _grid(accesses: Accesses) -> list[_Cell]:
-    """Return the row and the column of each element that is drawn; narrow rows stand in several blocks side by side."""
+    Narrow rows stand in several blocks side by side. A heavy line goes around each tile, and a light one stands where
+    another line of data begins in a row, and below each bag, whose elements share their first `bag` subscripts.
+    """
     last = max(accesses.slices.shape[-1], 1) if accesses.slices.shape else 1
     columns = min(last, MOST_COLUMNS)
     shown = accesses.elements[:MOST_CELLS]
     starts = [number for number in range(len(shown)) if number % last % columns == 0]
     rows = [shown[start:end] for start, end in pairwise([*starts, len(shown)])]
     height = max(_ROWS, math.ceil(len(rows) / max((MOST_COLUMNS + 1) // (columns + 1), 1)))
-    cells = [
-        (number % height, number // height * (columns + 1) + column, element)
+    cells = {
+        (number % height, number // height * (columns + 1) + column): element
         for number, row in enumerate(rows)
         for column, element in enumerate(row)
-    ]
-    return sorted(cells, key=lambda cell: (cell[0], cell[1]))
-
-
-def _draw_element(group: Element, element: ElementAccess, name: str, x: float, y: float) -> None:
-    lines = " and ".join(map(str, element.lines))
-    source = "a zero" if element.source is None else f"data{list(element.source)}, line {lines}"
-    cell = add(
-        group, "rect", class_="gn-element", data_cache_line=_joined(element.lines) or None, x=x, y=y, width=_CELL,
-        height=_CELL, fill_opacity=None if element.lines else 0.06,
-    )  # fmt: skip
-    add(cell, "title", f"{name}{list(element.position)}: {source}")
-
-
-def _draw_labels(root: Element, cells: Sequence[_Cell], top: float) -> None:
-    """Write the number of the line on each run of elements that read it."""
-    group = add(root, "g", font_size=_SMALL, text_anchor="middle", pointer_events="none")
-    numbered = enumerate(cells)
-    # Cells side by side in a row have one difference of column and number.
-    for (row, lines, _), run in groupby(
-        numbered, key=lambda cell: (cell[1][0], cell[1][2].lines, cell[1][1] - cell[0])
-    ):
-        columns = [cell[1][1] for cell in run]
-        text = _joined(lines[:1]) if lines else "zero" if len(columns) > 1 else "–"
-        size = _CELL * len(columns) / max(len(text) * LETTER / FONT_SIZE, 1)
-        x = (columns[0] + columns[-1] + 1) / 2 * _CELL + 1
-        small = round(size - 0.5, 1) if size < _SMALL + 0.5 else None
-        add(group, "text", text, x=x, y=top + (row + 0.5) * _CELL + 3, font_size=small)
-
-
-def _draw_edges(root: Element, elements: dict[tuple[int, int], ElementAccess], top: float, bag: int) -> None:
-    """Draw a heavy line around each tile, and a light one where another line of data begins in a row.
-
-    There is a light one below each bag, too, whose elements share their first `bag` subscripts.
-    """
-    heavy: list[str] = []
-    light: list[str] = []
-    for (row, column), element in elements.items():
-        x, y = column * _CELL + 1, top + row * _CELL
-        below, right = elements.get((row + 1, column)), elements.get((row, column + 1))
-        # A side between two tiles is drawn once, by the upper or left one of them.
-        if (row - 1, column) not in elements:
-            heavy.append(f"M{x:g} {y:g}h{_CELL:g}")
-        if (row, column - 1) not in elements:
-            heavy.append(f"M{x:g} {y:g}v{_CELL:g}")
-        if below is None or below.tile != element.tile:
-            heavy.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
-        elif below.position[:bag] != element.position[:bag]:
-            light.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
-        if right is None or right.tile != element.tile:
-            heavy.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
-        elif right.lines != element.lines:
-            light.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
+    }
+    parent = add(root, "g", class_="gn-elements")
+    labels = ElementTree.Element("g", {"font-size": str(_SMALL), "text-anchor": "middle", "pointer-events": "none"})
+    heavy, light = list[str](), list[str]()
+    for (thread, tile), run in groupby(sorted(cells), key=lambda place: (cells[place].thread, cells[place].tile)):
+        hue = _NOBODY if thread is None else _hue(thread)
+        group = add(
+            parent, "g", class_="gn-run", data_thread=thread, fill=hue, stroke=hue, fill_opacity=_OPACITY,
+            stroke_opacity=0.5, data_tile=" ".join(f"{loop}={value}" for loop, value in tile) or None,
+        )  # fmt: skip
+        for row, column in run:
+            element, x, y = cells[row, column], column * _CELL + 1, top + row * _CELL
+            lines = " and ".join(map(str, element.lines))
+            source = "a zero" if element.source is None else f"data{list(element.source)}, line {lines}"
+            cell = add(
+                group, "rect", class_="gn-element", data_cache_line=_joined(element.lines) or None, x=x, y=y,
+                width=_CELL, height=_CELL, fill_opacity=None if element.lines else 0.06,
+            )  # fmt: skip
+            add(cell, "title", f"{name}{list(element.position)}: {source}")
+            below, right, left = (
+                cells.get(place) for place in ((row + 1, column), (row, column + 1), (row, column - 1))
+            )
+            if left is None or left.lines != element.lines or not element.lines:
+                text = _joined(element.lines[:1]) or "–"
+                small = round(min(_SMALL, (_CELL - 2) * FONT_SIZE / (LETTER * len(text))), 1)
+                add(
+                    labels,
+                    "text",
+                    text,
+                    x=x + _CELL / 2,
+                    y=y + _CELL / 2 + 3,
+                    font_size=small if small < _SMALL else None,
+                )
+            # A side between two tiles is drawn once, by the upper or left one of them.
+            heavy += [f"M{x:g} {y:g}h{_CELL:g}"] * ((row - 1, column) not in cells)
+            heavy += [f"M{x:g} {y:g}v{_CELL:g}"] * (left is None)
+            for other, side, is_light in (
+                (below, f"M{x:g} {y + _CELL:g}h{_CELL:g}", below and below.position[:bag] != element.position[:bag]),
+                (right, f"M{x + _CELL:g} {y:g}v{_CELL:g}", right and right.lines != element.lines),
+            ):
+                heavy += [side] * (other is None or other.tile != element.tile)
+                light += [side] * bool(is_light and other and other.tile == element.tile)
+    root.append(labels)
     for kind, segments, width in (("line-ends", light, 1), ("tiles", heavy, 2)):
         add(
             root, "path", class_=f"gn-{kind}", d="".join(segments), stroke="currentColor", stroke_width=width,
             fill="none", stroke_linecap="square", pointer_events="none",
         )  # fmt: skip
+    bottom, end = (max((place[side] for place in cells), default=-1) + 1 for side in (0, 1))
+    return end * _CELL + 2, top + bottom * _CELL + 1
 
 
-def _draw_lines(root: Element, accesses: Accesses, top: float) -> tuple[float, float]:
-    """Draw a cell for each line of the table, in strips of the colours of its threads; return width and end."""
+def _draw_lines(root: Element, accesses: Accesses, top: float) -> float:
+    """Draw a cell for each line of the table, in strips of the colours of its threads; return where they end."""
     readers: dict[int, list[int | None]] = {}
     for element in accesses.elements:
         for line in element.lines:
@@ -651,146 +497,26 @@ def _draw_lines(root: Element, accesses: Accesses, top: float) -> tuple[float, f
         times = len(readers.get(line, []))
         who = f" by thread{'s' * (len(threads) > 1)} {' and '.join(map(str, threads))}" if threads else ""
         add(cell, "title", f"line {line}: used {times} time{'s' * (times != 1)}{who}")
-        edges = [x + _LINE_CELL * part / max(len(threads), 1) for part in range(len(threads) + 1)]
-        for thread, (left, right) in zip(threads, pairwise(edges), strict=True):
-            hue = _hue(thread)
-            add(cell, "rect", x=left, y=y, width=right - left, height=_CELL, fill=hue, fill_opacity=_OPACITY)
+        strip = _LINE_CELL / max(len(threads), 1)
+        for number, thread in enumerate(threads):
+            add(
+                cell, "rect", x=x + number * strip, y=y, width=strip, height=_CELL, fill=_hue(thread),
+                fill_opacity=_OPACITY,
+            )  # fmt: skip
         add(
-            cell,
-            "rect",
-            x=x,
-            y=y,
-            width=_LINE_CELL,
-            height=_CELL,
-            fill="none",
-            stroke="currentColor",
+            cell, "rect", x=x, y=y, width=_LINE_CELL, height=_CELL, fill="none", stroke="currentColor",
             stroke_opacity=0.5,
-        )
-        opacity = 1 if times else 0.55
+        )  # fmt: skip
         add(
             cell, "text", str(line), x=x + _LINE_CELL / 2, y=y + _CELL / 2 + 3, font_size=_SMALL, text_anchor="middle",
-            fill_opacity=opacity,
+            fill_opacity=1 if times else 0.55,
         )  # fmt: skip
-    rows = math.ceil(count / _LINES_IN_ROW)
-    return min(count, _LINES_IN_ROW) * _LINE_CELL + 2, top + rows * _CELL + 1
-
-
-def _draw_legend(root: Element, accesses: Accesses, top: float) -> tuple[float, float]:
-    """Name the colours; return the width and where it ends."""
-    threads = sorted({element.thread for element in accesses.elements if element.thread is not None})
-    entries = [(_hue(thread), f"thread {thread}") for thread in threads]
-    if any(element.thread is None for element in accesses.elements):
-        entries.append((_NOBODY, "nothing writes it"))
-    group, x = add(root, "g", class_="gn-legend"), 1.0
-    for hue, text in entries:
-        add(group, "rect", x=x, y=top, width=12, height=12, fill=hue, fill_opacity=_OPACITY, stroke=hue)
-        add(group, "text", text, x=x + 18, y=top + 11)
-        x += 18 + width_of(text) + _PART_GAP
-    if len({element.tile for element in accesses.elements}) > 1:
-        add(group, "rect", x=x, y=top, width=12, height=12, fill="none", stroke="currentColor", stroke_width=2)
-        add(group, "text", "tile", x=x + 18, y=top + 11)
-        x += 18 + width_of("tile")
-    return x, top + _TEXT
+    return top + math.ceil(count / _LINES_IN_ROW) * _CELL + 1
 
 
 def _hue(thread: int) -> str:
     return HUES[thread % len(HUES)]
 
 
-def _joined(numbers: tuple[int, ...] | list[int]) -> str:
+def _joined(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
-
-
-MOST_PORTS = 12
-_BYTES = {"indices": "#d4a017", "data": "#2f81f7", "output": "#2da44e", "grad": "#2f81f7"}
-_BOUND, _MEASURED, _WORTH, _COST = "#808a94", "#e8803c", "#2da44e", "#e5534b"
-
-
-def port_drawing(analysis: MachineAnalysis, *, title: str = "Busy ports in an iteration of the loop") -> str:
-    """Return bars of the cycles that an iteration keeps each port busy; a dashed line is how many cycles it takes.
-
-    A bar near the line is of a port that bounds the loop. The 12 busiest ports are drawn.
-
-    Args:
-        analysis: the analysis by `machine_analysis`.
-        title: the name of the drawing for screen readers.
-    """
-    each = analysis.cycles_per_element
-    element = "" if each is None else f", {each:.2f} an element"
-    heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
-    ports = analysis.ports[:MOST_PORTS]
-    bars = [Bar(name, cycles, f"{cycles:.1f} cycles", HUES[0], "port") for name, cycles in ports]
-    marked = analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"
-    return bar_drawing(title, [Bars(heading, bars, marked)], kind="ports", description=str(analysis))
-
-
-def byte_bars(streams: Sequence[tuple[str, float]]) -> Bars:
-    """Return a bar for the fewest bytes of each stream of (name, bytes), with its share of all."""
-    total = sum(count for _, count in streams)
-    bars = [
-        Bar(name, count, f"{bytes_text(count)}, {count / (total or 1):.0%}", _BYTES.get(name, _BOUND), "bytes")
-        for name, count in streams
-    ]
-    return Bars(f"The fewest bytes: {bytes_text(total)}", bars)
-
-
-def stream_drawing(explanation: Explanation, *, title: str = "Bytes by stream, and the roofline bound") -> str:
-    """Return bars of the bytes of each stream, and of the measured time beside the times that bound it.
-
-    A dashed line through the times is the roofline bound: the longer of the time of a copy of as many bytes and the
-    time of reading as many lines at random places. Rows have the class of their kind: `gn-bytes`, `gn-bound`,
-    `gn-predicted`, `gn-measured`.
-
-    Args:
-        explanation: the result of `kernel.explain()`.
-        title: the name of the drawing for screen readers.
-    """
-    bound = explanation.bound
-    in_order = bound.ordered_us if IN_ORDER in bound.ways else None
-    rows = [
-        ("copy of as many bytes", bound.copy_us, _BOUND, "bound"),
-        ("lines at random places", bound.lines_us, _BOUND, "bound"),
-        ("lines in the order of the indices", in_order, _BOUND, "bound"),
-        ("predicted by the cost model", explanation.predicted_us, _BOUND, "predicted"),
-        (f"measured, median of {explanation.rounds}", explanation.measured_us, _MEASURED, "measured"),
-        ("measured, fastest round", explanation.fastest_us, _MEASURED, "measured"),
-    ]
-    times = [Bar(name, us, _time(us), hue, kind) for name, us, hue, kind in rows if us is not None]
-    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
-    marked = bound.time_us, f"roofline bound: {_time(bound.time_us)}"
-    groups = [byte_bars(bound.traffic.streams), Bars(heading, times, marked)]
-    return bar_drawing(title, groups, kind="streams", description=str(explanation))
-
-
-def worth_drawing(explanation: Explanation, *, title: str = "What each pass is worth") -> str:
-    """Return bars of how many times as fast the schedule is with each of its passes as without.
-
-    A dashed line is 1, no difference: the bar of a pass that pays is longer. A schedule that is not legal without a
-    pass has the reason in place of a bar. Rows have the class `gn-worth`.
-
-    Args:
-        explanation: the result of `kernel.explain()`.
-        title: the name of the drawing for screen readers.
-    """
-    bars = []
-    for ablation in explanation.ablations:
-        faster, without_us = ablation.times_as_fast, ablation.measured_us
-        text, hue = f"not legal: {ablation.rejected or 'not timed'}", _BOUND
-        if faster is not None and without_us is not None:
-            text, hue = f"{faster:.2f}×, {_time(without_us)} without it", _WORTH if faster >= 1 else _COST
-        bars.append(Bar(ablation.left_out, faster, text, hue, "worth"))
-    heading = "How many times as fast with the pass as without" if bars else "The schedule has no passes to leave out"
-    marked = (1.0, "1: no difference") if any(bar.value is not None for bar in bars) else None
-    return bar_drawing(title, [Bars(heading, bars, marked)], kind="worth")
-
-
-def bytes_text(count: float) -> str:
-    """Return a number of bytes with a unit that makes it short."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
-    return f"{count:,.0f} bytes"
-
-
-def _time(time_us: float) -> str:
-    return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"

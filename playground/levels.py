@@ -76,7 +76,7 @@ def highlighted(lines: Sequence[str], kind: str) -> list[str]:
     return shown if len(found) > len(lines) else plain(lines)
 
 
-def plain(lines: Sequence[str]) -> list[str]:
+def plain(lines: Sequence[str], kind: str = "") -> list[str]:
     """Return lines of text as HTML without colours."""
     return [html.escape(line) for line in lines]
 

@@ -45,29 +45,29 @@ class MachineAnalysis:
         tool: the command, such as `llvm-mca-22`.
         cpu: the CPU whose model was used, by LLVM's name.
         lines: numbers (from 0) of the lines of the assembly that are analysed: one way through the loop.
+        stored_bytes: bytes that an iteration stores; None where an instruction does not say how many.
+        element_bytes: bytes of what the loop stores, so of positions in a loop that stages them; None where not known.
+        notes: what the analysis leaves out, a sentence each.
         cycles: an iteration.
         instructions_per_cycle: how many end in a cycle.
         least_cycles: an iteration by ports and issue width alone, without waiting for results.
-        stored_bytes: bytes that an iteration stores; None where an instruction does not say how many.
-        element_bytes: bytes of what the loop stores, so of positions in a loop that stages them; None where not known.
         ports: (name, cycles) that an iteration keeps each port busy, the busiest first.
         waits: (reason, part of the cycles) in which more instructions wait than before: `ports`, `registers`, `memory`.
         critical: numbers of the lines that make up the longest chain of waits.
-        notes: what the analysis leaves out, a sentence each.
     """
 
     tool: str
     cpu: str
     lines: tuple[int, ...]
+    stored_bytes: int | None
+    element_bytes: int | None
+    notes: tuple[str, ...]
     cycles: float
     instructions_per_cycle: float
     least_cycles: float
-    stored_bytes: int | None
-    element_bytes: int | None
     ports: tuple[tuple[str, float], ...]
     waits: tuple[tuple[str, float], ...]
     critical: tuple[int, ...]
-    notes: tuple[str, ...] = ()
 
     @property
     def cycles_per_element(self) -> float | None:
@@ -117,33 +117,29 @@ def machine_analysis(
     """
     instructions = [Instruction(line.text, None, line.kind) for line in assembly]
     lines = longest_way(instructions, loop.lines)
-    body = [number for number in lines if not instructions[number].text.endswith(":")]
+    body = tuple(number for number in lines if not instructions[number].text.endswith(":"))
     if not body:
         return None
-    chosen = cpu or os.environ.get("NUMBA_CPU_NAME") or _host()[0]
+    ran, chosen = [instructions[number] for number in body], cpu or os.environ.get("NUMBA_CPU_NAME") or _host()[0]
+    notes = list[str]()
+    if left := sum(not instructions[number].text.endswith(":") for number in loop.lines) - len(body):
+        notes.append(f"of the ways through the loop the longest is analysed; {left} instructions are on others only")
+    if any(each.kind == "call" for each in ran):
+        notes.append("the loop calls functions, which the analysis does not follow")
     for tool in _tools():
-        found = _report(tool, chosen, "".join(f"{instructions[number].text}\n" for number in body))
+        found = _report(tool, chosen, "".join(f"{each.text}\n" for each in ran))
         if found is None:
             continue
-        ran = [instructions[number] for number in body]
-        left = sum(1 for number in loop.lines if not instructions[number].text.endswith(":")) - len(body)
         try:
-            return _analysis(
-                tool.name, chosen, found, tuple(body), _stored_bytes(ran), element_bytes, _notes(ran, left)
-            )
+            numbers = _numbers(found, body)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
             raise MachineAnalysisError(
                 f"{tool} prints a report of another form; versions from {text_of(PROGRAMS['llvm-mca'].minimum)} on are "
                 "understood"
             ) from None
+        stored = _stored_bytes(ran)
+        return MachineAnalysis(tool.name, chosen, body, stored, element_bytes, tuple(notes), **numbers)
     return None
-
-
-def _notes(ran: Sequence[Instruction], left: int) -> tuple[str, ...]:
-    """Return the omissions of the analysis of instructions; `left` of the loop are on other ways through it."""
-    other = f"of the ways through the loop the longest is analysed; {left} instructions are on others only"
-    calls = "the loop calls functions, which the analysis does not follow"
-    return (other,) * (left > 0) + (calls,) * any(each.kind == "call" for each in ran)
 
 
 def _tools() -> list[Installed]:
@@ -208,14 +204,13 @@ def _report(tool: Installed, cpu: str, text: str) -> dict[str, Any] | None:
         raise MachineAnalysisError(f"{tool.name} does not analyse the loop: {reason.strip()}") from None
 
 
-def _analysis(
-    tool: str, cpu: str, found: dict[str, Any], body: tuple[int, ...], stored: int | None, element: int | None,
-    notes: tuple[str, ...],
-) -> MachineAnalysis:  # fmt: skip
-    """Return the analysis in llvm-mca's report."""
+def _numbers(found: dict[str, Any], body: tuple[int, ...]) -> dict[str, Any]:
+    """Return the numbers of a `MachineAnalysis` that are in llvm-mca's report of the instructions of some lines."""
     (region,) = found["CodeRegions"]
     summary, limits = region["SummaryView"], region["BottleneckAnalysis"]
-    names = [_port(name) for name in found["TargetInfo"]["Resources"]]
+    # llvm-mca numbers several ports of one kind by a character behind a point.
+    number_ports = functools.partial(re.sub, r"\.([\x00-\x1f])$", lambda number: f".{ord(number[1])}")
+    names = [number_ports(name) for name in found["TargetInfo"]["Resources"]]
     # The row behind the last instruction is the sum over all of them.
     sums = {
         names[entry["ResourceIndex"]]: float(entry["ResourceUsage"])
@@ -223,28 +218,15 @@ def _analysis(
         if entry["InstructionIndex"] == len(body)
     }
     total = max(limits.get("TotalCycles", 0), 1)
-    waits = tuple((reason, limits.get(key, 0) / total) for reason, key in _WAITS.items())
-    edges = limits.get("DependencyEdge", [])
-    chain = {edge[end] % len(body) for edge in edges for end in ("FromID", "ToID")}
-    return MachineAnalysis(
-        tool,
-        cpu,
-        body,
-        summary["TotalCycles"] / summary["Iterations"],
-        summary["IPC"],
-        summary["BlockRThroughput"],
-        stored,
-        element,
-        tuple(sorted(sums.items(), key=lambda port: (-port[1], port[0]))),
-        waits,
-        tuple(sorted(body[number] for number in chain)),
-        notes,
-    )
-
-
-def _port(name: str) -> str:
-    """Return the name of a port; llvm-mca numbers several of one kind by a character behind a point."""
-    return re.sub(r"\.([\x00-\x1f])$", lambda number: f".{ord(number[1])}", name)
+    chain = {edge[end] % len(body) for edge in limits.get("DependencyEdge", []) for end in ("FromID", "ToID")}
+    return {
+        "cycles": summary["TotalCycles"] / summary["Iterations"],
+        "instructions_per_cycle": summary["IPC"],
+        "least_cycles": summary["BlockRThroughput"],
+        "ports": tuple(sorted(sums.items(), key=lambda port: (-port[1], port[0]))),
+        "waits": tuple((reason, limits.get(key, 0) / total) for reason, key in _WAITS.items()),
+        "critical": tuple(sorted(body[number] for number in chain)),
+    }
 
 
 def _stored_bytes(instructions: Sequence[Instruction]) -> int | None:

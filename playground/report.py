@@ -13,30 +13,30 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ..kernels.kernel import Kernel
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
-from .drawings import Bar, Bars, bar_drawing, byte_bars, bytes_text
 from .levels import Highlight, compare_levels, highlighted, hot_loop_facts, level_views, origins, plain
-from .sections import ROUNDS, InTurn, Section, beside, machine_facts, section_of, sections_beside
+from .sections import (
+    ROUNDS,
+    Bars,
+    InTurn,
+    Section,
+    beside,
+    byte_bars,
+    bytes_text,
+    machine_facts,
+    section_of,
+    sections_beside,
+)
 
 TEMPLATES = Path(__file__).parent / "templates"
-# Of a page; and of a drawing that a page of several gathers goes without.
-MOST_BYTES, LARGE_DRAWING = 1_000_000, 20_000
+MOST_BYTES = 1_000_000  # of a page
 # The title of a page with gathers side by side.
 BESIDE = "gathernest report: side by side"
 
 
-def _plain_code(lines: Sequence[str], kind: str) -> list[str]:
-    return plain(lines) if kind in ("llvm", "assembly") else highlighted(lines, kind)
-
-
-def _plain(lines: Sequence[str], kind: str) -> list[str]:
-    return plain(lines)
-
-
-# From a large page to a small one: how text is coloured, whether large drawings of the gathers behind the first go, and
-# how many rows of a level are shown side by side.
-DETAIL: tuple[tuple[Highlight, bool, int | None], ...] = (
-    (highlighted, False, None), (_plain_code, False, None), (_plain_code, True, None), (_plain, True, None),
-    (_plain, True, 2000), (_plain, True, 400), (_plain, True, 100),
+# From a large page to a small one: how text is coloured, how many rows of a level are shown side by side, and whether
+# the gathers behind the first have drawings.
+DETAIL: tuple[tuple[Highlight, int | None, bool], ...] = (
+    (highlighted, None, True), (plain, None, True), (plain, None, False), (plain, 400, False), (plain, 20, False),
 )  # fmt: skip
 
 
@@ -63,8 +63,8 @@ def page(
     """
     shown, left, text = list(sections), list(others), ""
     while True:
-        for highlight, is_small, most_rows in DETAIL if compare else DETAIL[:4]:
-            drawn = [shown[0], *map(_without_large_drawings, shown[1:])] if is_small else shown
+        for highlight, most_rows, has_drawings in DETAIL if compare else DETAIL[:3]:
+            drawn = shown if has_drawings else [shown[0], *(replace(each, figures=()) for each in shown[1:])]
             text = render(
                 TEMPLATES / "report.html",
                 (TEMPLATES / "report.css",),
@@ -80,15 +80,6 @@ def page(
             return text
         last = shown.pop()
         left.insert(0, (last.name, last.gather))
-
-
-def _without_large_drawings(section: Section) -> Section:
-    """Return a section whose large drawings are a sentence."""
-    said = "Too large to be drawn beside other gathers; --node shows this one alone."
-    figures = (
-        each if len(each.svg) <= LARGE_DRAWING else replace(each, caption=said, svg="") for each in section.figures
-    )
-    return replace(section, figures=tuple(figures))
 
 
 def render(template: Path, styles: Sequence[Path], **values: Any) -> str:
@@ -116,14 +107,14 @@ def _comparison(
     sections: Sequence[Section], highlight: Highlight, in_turn: InTurn | None, most_rows: int | None
 ) -> dict[str, Any]:
     """Return the rows of facts and the levels of the first gather beside each of the others, for the template."""
-    times = ["not timed"] * len(sections) if in_turn is None else [f"{time:,.1f} µs" for time in in_turn.times_us]
-    bounds = [f"{section.explanation.fraction:.2f}" if section.explanation else "" for section in sections]
-    hot_loops = [", ".join(f"{n} {kind}" for kind, n in hot_loop_facts(section.trace)) for section in sections]
+    kinds = [hot_loop_facts(section.trace) for section in sections]
     rows = {
         "schedule": ["\n".join(section.schedule) or "none" for section in sections],
-        "time": times,
-        "of the roofline bound, by itself": bounds,
-        "its hottest loop": hot_loops,
+        "time": ["not timed"] * len(sections) if in_turn is None else [f"{us:,.1f} µs" for us in in_turn.times_us],
+        "of the roofline bound, by itself": [
+            f"{section.explanation.fraction:.2f}" if section.explanation else "" for section in sections
+        ],
+        "its hottest loop": [", ".join(f"{count} {kind}" for kind, count in each) for each in kinds],
         "assembly": [f"{len(section.trace.levels[-1].lines)} lines" for section in sections],
     }
     pairs = []
@@ -131,33 +122,26 @@ def _comparison(
         levels = compare_levels(sections[0].trace, section.trace, highlight, most_rows)
         is_same = not any(level.rows for level in levels if level.title in ("source", "assembly"))
         pairs.append({"number": number, "names": (sections[0].name, section.name), "levels": levels, "same": is_same})
-    names = [section.name for section in sections]
     facts = [(name, texts) for name, texts in rows.items() if any(texts)]
-    return {"names": names, "facts": facts, "pairs": pairs, "in_turn": in_turn}
+    return {"names": [section.name for section in sections], "facts": facts, "pairs": pairs, "in_turn": in_turn}
 
 
 def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, Any]:
     """Return the values of one gather, for the template."""
-    traced, explanation = section.trace, section.explanation
-    mapped, of = traced.mapped
-    passes = [level for level in traced.levels if level.kind == "stage" and level.origin is not None]
-    times = [Bar(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in passes]
-    title, least = "Time of each pass", byte_bars(section.streams)
+    passes = [level for level in section.trace.levels if level.kind == "stage" and level.origin is not None]
+    times = [
+        (level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms", "port") for level in passes
+    ]
     return {
         "prefix": "" if number == 0 else f"G{number}",
         "number": number,
         "section": section,
-        "levels": level_views(traced, highlight),
-        "origins": json.dumps(origins(traced), separators=(",", ":")),
-        "mapped": mapped,
-        "of": of,
-        "share": f"{100 * mapped / of:.0f} %" if of else "none",
-        "has_provenance": traced.has_provenance,
-        "same_code": traced.same_code,
-        "pass_times": bar_drawing(title, [Bars(title, times)]),
-        "streams": bar_drawing("The fewest bytes", [least]),
+        "trace": section.trace,
+        "levels": level_views(section.trace, highlight),
+        "origins": json.dumps(origins(section.trace), separators=(",", ":")),
+        "pass_times": Bars("Time of each pass", times),
+        "streams": byte_bars(section.streams),
         "bytes": bytes_text(sum(count for _, count in section.streams)),
-        "disturbance": "" if explanation is None else explanation.disturbance,
     }
 
 

@@ -35,9 +35,10 @@ from ..lowering.provenance.trace import Trace
 from ..lowering.registry import SCHEDULED_NEST, Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .accesses import small_instance, spread_indices
-from .drawings import access_drawing, nest_drawing, port_drawing, shortened, stream_drawing, worth_drawing
+from .caches import Caches, caches_of
+from .drawings import access_drawing, nest_drawing, shortened
 from .levels import first_open
-from .machine_analysis import MachineAnalysisError, machine_analysis
+from .machine_analysis import ASSUMPTION, MachineAnalysis, MachineAnalysisError, machine_analysis
 from .step import step_stage
 from .trace import Steps
 
@@ -45,6 +46,7 @@ from .trace import Steps
 ROUNDS, THREADS = 9, 4
 # Compiling a gather twice takes seconds; a machine under load takes a minute.
 LIMIT_S = 300
+MOST_PORTS = 12  # that are shown, the busiest first
 # The longest name of a gather beside another, in letters.
 MOST_LETTERS = 60
 
@@ -75,19 +77,99 @@ def element_steps(plan: Plan) -> Steps | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars of one scale.
+
+    Attributes:
+        heading: what they show.
+        rows: of each bar its name, its value (None where there is no bar), that with its unit or why there is none, and
+            its kind, which is its class.
+        marked: a value at which a line stands, and its name; None for none.
+    """
+
+    heading: str
+    rows: Sequence[tuple[str, float | None, str, str]]
+    marked: tuple[float, str] | None = None
+
+    @property
+    def longest(self) -> float:
+        """The value of the longest bar, or of the line; 1 where all are 0."""
+        values = [value for _, value, *_ in self.rows if value is not None] + ([self.marked[0]] if self.marked else [])
+        return max(values, default=0.0) or 1.0
+
+
+def byte_bars(streams: Sequence[tuple[str, float]]) -> Bars:
+    """Return a bar for the fewest bytes of each stream of (name, bytes), with its share of all."""
+    total = sum(count for _, count in streams)
+    rows = [(name, count, f"{bytes_text(count)}, {count / (total or 1):.0%}", name) for name, count in streams]
+    return Bars(f"The fewest bytes: {bytes_text(total)}", rows)
+
+
+def time_bars(explanation: Explanation) -> Bars:
+    """Return bars of the measured time beside the times that bound it; the line is the roofline bound."""
+    bound = explanation.bound
+    times = [
+        ("copy of as many bytes", bound.copy_us, "bound"),
+        ("lines at random places", bound.lines_us, "bound"),
+        ("predicted by the cost model", explanation.predicted_us, "bound"),
+        (f"measured, median of {explanation.rounds}", explanation.measured_us, "measured"),
+        ("measured, fastest round", explanation.fastest_us, "measured"),
+    ]
+    heading = f"The time: fraction {explanation.fraction:.2f} of the roofline bound (dashed), by {bound.bound_by}"
+    rows = [(name, us, _time(us), kind) for name, us, kind in times if us is not None]
+    return Bars(heading, rows, (bound.time_us, f"roofline bound: {_time(bound.time_us)}"))
+
+
+def worth_bars(explanation: Explanation) -> Bars:
+    """Return bars of how many times as fast the schedule is with each of its passes as without."""
+    rows = []
+    for ablation in explanation.ablations:
+        faster, without_us = ablation.times_as_fast, ablation.measured_us
+        text = f"not legal: {ablation.rejected or 'not timed'}"
+        if faster is not None and without_us is not None:
+            text = f"{faster:.2f}×, {_time(without_us)} without it"
+        rows.append((ablation.left_out, faster, text, "gain" if (faster or 0) >= 1 else "loss"))
+    heading = "How many times as fast with the pass as without" if rows else "The schedule has no passes to leave out"
+    return Bars(heading, rows, (1.0, "1: no difference") if any(row[1] is not None for row in rows) else None)
+
+
+def port_bars(analysis: MachineAnalysis) -> Bars:
+    """Return bars of the cycles that an iteration keeps the busiest ports busy; the line is how many it takes."""
+    each = analysis.cycles_per_element
+    element = "" if each is None else f", {each:.2f} an element"
+    heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
+    rows = [(name, cycles, f"{cycles:.1f} cycles", "port") for name, cycles in analysis.ports[:MOST_PORTS]]
+    return Bars(heading, rows, (analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"))
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes with a unit that makes it short."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
+    return f"{count:,.0f} bytes"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1e3:,.2f} ms" if time_us >= 1000 else f"{time_us:,.2f} µs"
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A drawing.
 
     Attributes:
         title, caption: as text.
-        svg: what a function that draws returned.
+        svg: what a function that draws returned; empty where there are bars alone.
         level: whose lines the `data-line` of its elements are; None for none.
+        bars: groups of bars.
     """
 
     title: str
     caption: str
-    svg: str
+    svg: str = ""
     level: int | None = None
+    bars: tuple[Bars, ...] = ()
 
 
 def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
@@ -116,8 +198,9 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
         bound = explanation.bound
         threads = f"{bound.threads} thread{'s' * (bound.threads != 1)}"
         measured = f"Medians of {explanation.rounds} rounds on {cpu_model()}, {threads}, random indices."
-        drawn.append(Figure("Bytes and time", measured, stream_drawing(explanation)))
-        drawn.append(Figure("What each pass is worth", "Timed in turn without it.", worth_drawing(explanation)))
+        groups = byte_bars(bound.traffic.streams), time_bars(explanation)
+        drawn.append(Figure("Bytes and time", measured, bars=groups))
+        drawn.append(Figure("What each pass is worth", "Timed in turn without it.", bars=(worth_bars(explanation),)))
     return tuple(drawn)
 
 
@@ -130,21 +213,12 @@ def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
     try:
         analysis = machine_analysis(assembly.lines, loops[0], element_bytes=plan.layout.width_bytes)
     except MachineAnalysisError as error:
-        return [Figure(title, f"There is no analysis: {error}.", "")]
+        return [Figure(title, f"There is no analysis: {error}.")]
     if analysis is None:
         return []
     waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
     said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
-    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", port_drawing(analysis))]
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayFacts:
-    """An array of a gather: its role, its type as the caller has it, and each dimension of its view with its size."""
-
-    role: str
-    spec: str
-    view: tuple[tuple[str, int], ...]
+    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", bars=(port_bars(analysis),))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +234,11 @@ class Section:
         reasons: why this schedule.
         pipeline: every pass, as `gathernest-opt -p` takes them.
         trace: every level.
-        arrays: data, indices and result.
+        arrays: (role, type as the caller has it, dimensions of its view) of data, indices and result, as text.
         streams: (name, bytes) of the fewest bytes that it moves.
         figures: its drawings.
         steps: one element of a small gather with its loops, step by step; None where there is none.
+        caches: the lines that a small gather with its loops fetches; None where there is none.
         explanation: its times; None where nothing was timed.
         not_timed: why nothing was timed; empty where it was.
         remarks: what else to know, such as sizes that were assumed.
@@ -177,10 +252,11 @@ class Section:
     reasons: tuple[str, ...]
     pipeline: str
     trace: Trace
-    arrays: tuple[ArrayFacts, ...]
+    arrays: tuple[tuple[str, str, str], ...]
     streams: tuple[tuple[str, float], ...]
     figures: tuple[Figure, ...]
     steps: Steps | None
+    caches: Caches | None
     explanation: Explanation | None
     not_timed: str
     remarks: tuple[str, ...] = ()
@@ -194,22 +270,36 @@ def section_of(
     Raises:
         GathernestError: it cannot be compiled.
     """
-    plan = kernel.plan
-    traced = trace(plan)
-    explanation, not_timed = _explained(kernel, timing, rounds)
+    plan, explanation, not_timed = kernel.plan, None, "Timing was not asked for."
+    traced, problem, canonical = trace(plan), plan.problem, plan.layout.canonical
+    if timing:
+        try:
+            explanation, not_timed = kernel.explain(rounds=rounds), ""
+        except (GathernestError, MemoryError) as error:
+            not_timed = f"Nothing was timed: {error}."
+    slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
+    arrays = [
+        (role, str(spec), ", ".join(f"{dim} {size}" for dim, size in zip(view.dims, view.shape, strict=True)))
+        for role, spec, view in (
+            (table, problem.table, canonical.data),
+            ("indices", problem.indices, canonical.indices),
+            (slices, problem.slices, canonical.out),
+        )
+    ]
     return Section(
-        name or plan.problem.name,
+        name or problem.name,
         repr(kernel).strip("<>").removeprefix("gathernest kernel: "),
-        plan.problem,
+        problem,
         plan.layout.width_bytes,
         pass_lines(str(plan.schedule) if plan.given is None else plan.given.text),
         plan.reasons,
         plan.pipeline,
         traced,
-        _arrays(plan),
-        (explanation.bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
+        tuple(arrays),
+        (explanation.bound.traffic if explanation else fewest_bytes(problem)).streams,
         figures(plan, traced, explanation),
         element_steps(plan),
+        caches_of(plan),
         explanation,
         not_timed,
         remarks,
@@ -219,31 +309,6 @@ def section_of(
 def pass_lines(text: str) -> tuple[str, ...]:
     """Return each pass of a schedule or a pipeline, with its options."""
     return tuple(text.replace("},", "}\n").splitlines())
-
-
-def _explained(kernel: Kernel, timing: bool, rounds: int) -> tuple[Explanation | None, str]:
-    """Return the times of a kernel, or why there are none."""
-    if not timing:
-        return None, "Timing was not asked for."
-    try:
-        return kernel.explain(rounds=rounds), ""
-    except (GathernestError, MemoryError) as error:
-        return None, f"Nothing was timed: {error}."
-
-
-def _arrays(plan: Plan) -> tuple[ArrayFacts, ...]:
-    """Return the arrays of a plan in the order of its kernel's arguments."""
-    problem, canonical = plan.problem, plan.layout.canonical
-    slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
-    arrays = (
-        (table, problem.table, canonical.data),
-        ("indices", problem.indices, canonical.indices),
-        (slices, problem.slices, canonical.out),
-    )
-    return tuple(
-        ArrayFacts(role, str(spec), tuple(zip(map(str, view.dims), view.shape, strict=True)))
-        for role, spec, view in arrays
-    )
 
 
 def machine_facts() -> tuple[tuple[str, str], ...]:
@@ -443,9 +508,29 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
     Raises:
         RevisionError: there is no checkout or no such revision, or the revision fails.
     """
+    problem = section.problem
+    options: dict[str, Any] = {**problem.operator.attributes(), "bounds": str(problem.bounds)}
+    if problem.gradient is not None:
+        options |= {"data_shape": problem.table.shape, "scale": problem.gradient.scale}
+    if schedule is not None:
+        options["schedule"] = str(schedule)
+    call = {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}
     with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
         extract(revision, Path(folder, "gathernest"))
-        said = _ask(Path(folder), revision, _call(section.problem, schedule))
+        environment = os.environ | {"PYTHONPATH": folder, "GATHERNEST_CACHE_DIR": os.path.join(folder, "cache")}
+        pipes = {"capture_output": True, "text": True, "input": json.dumps(call)}
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-c", _PROGRAM], **pipes, check=False, timeout=LIMIT_S, env=environment, cwd=folder
+            )
+        except subprocess.TimeoutExpired:
+            raise RevisionError(f"revision {revision} took more than {LIMIT_S} s; give smaller sizes") from None
+    if ended.returncode:
+        reason = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
+        raise RevisionError(
+            f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
+        )
+    said = json.loads(ended.stdout)
     try:
         traced = Trace.from_json(said["trace"])
     except (KeyError, TypeError) as error:
@@ -458,6 +543,7 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         trace=traced,
         figures=(),
         steps=None,
+        caches=None,
         explanation=None,
         not_timed="Another revision is not timed here.",
         remarks=(f"As revision {revision} compiles it, on this machine.",),
@@ -465,37 +551,3 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         reasons=tuple(said["reasons"]),
         pipeline=said["pipeline"],
     )
-
-
-def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer of the program, run with the revision's package."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "GATHERNEST_CACHE_DIR": str(folder / "cache")}
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            input=json.dumps(call),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-            env=environment,
-            cwd=folder,
-        )
-    except subprocess.TimeoutExpired:
-        raise RevisionError(f"revision {revision} took more than {LIMIT_S} s; give smaller sizes") from None
-    if ended.returncode:
-        reason = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
-        raise RevisionError(
-            f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
-        )
-    return json.loads(ended.stdout)
-
-
-def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
-    """Return the arguments of `gathernest.compile` for a problem, as JSON can hold them."""
-    options: dict[str, Any] = {**problem.operator.attributes(), "bounds": str(problem.bounds)}
-    if problem.gradient is not None:
-        options |= {"data_shape": problem.table.shape, "scale": problem.gradient.scale}
-    if schedule is not None:
-        options["schedule"] = str(schedule)
-    return {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}

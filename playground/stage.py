@@ -9,8 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ..ir.array_spec import ArraySpec
 from ..ir.dialects.attributes import VIEW
@@ -104,26 +102,12 @@ def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, problem: Pro
 
 
 ENGINES = ("interpreter", "numba", "upstream")
-# The engines that need a module at loops level.
-COMPILERS = ENGINES[1:]
 
 
-def check_engine(engine: str) -> None:
-    """Check that there is an engine of that name; raises InvalidGatherError."""
-    if not isinstance(engine, str) or engine not in ENGINES:
-        raise InvalidGatherError(
-            f"there is no engine {show(engine)}; use {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
-            f"{did_you_mean(engine, ENGINES)}"
-        )
-
-
-def compiled_call(
-    module: ModuleOp, engine: str, views: Sequence[np.ndarray], scales: Sequence[tuple[float, Any]]
-) -> Callable[[], int]:
-    """Compile a module at loops level, and return a call on these arguments, by one thread.
+def numba_call(module: ModuleOp, views: Sequence[np.ndarray], scales: Sequence[tuple[float, Any]]) -> Callable[[], int]:
+    """Compile a module at loops level by Numba, and return a call on these arguments, by one thread.
 
     Args:
-        engine: `numba` or `upstream`.
         views, scales: as `bind_arguments` returns them.
 
     Returns:
@@ -132,16 +116,7 @@ def compiled_call(
     Raises:
         CompileError: the compiler rejects it.
         ScheduleError: it is not at loops level.
-        DependencyError: upstream's tools are not installed.
     """
-    if engine == "upstream":
-        code = RUNTIME.make(lambda: compile_upstream(module, find_tools()).load())
-        return code(views, [scale for scale, _ in scales])
-    return numba_call(module, views, scales)
-
-
-def numba_call(module: ModuleOp, views: Sequence[np.ndarray], scales: Sequence[tuple[float, Any]]) -> Callable[[], int]:
-    """Compile a module at loops level by Numba, and return a call on these arguments; see `compiled_call`."""
     program = emit(module)
     values = {
         "address": lambda argument, dim: address(views[argument]),
@@ -250,17 +225,20 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
 
 
 def lowered(module: ModuleOp, pipeline: str | None, engine: str) -> ModuleOp:
-    """Run passes on a module in place, and return it; to compile it without a pipeline, the passes that are left."""
-    for _ in record_stages(module, passes_to_run(module, pipeline, engine)):
+    """Run passes on a module in place, and return it; to compile it without a pipeline, the passes that are left.
+
+    Raises:
+        InvalidGatherError: there is no such engine.
+    """
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise InvalidGatherError(
+            f"there is no engine {show(engine)}; use {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
+            f"{did_you_mean(engine, ENGINES)}"
+        )
+    left = rest_of(module) if pipeline is None and engine != "interpreter" else ""
+    for _ in record_stages(module, parse_passes(left if pipeline is None else pipeline)):
         pass
     return module
-
-
-def passes_to_run(module: ModuleOp, pipeline: str | None, engine: str) -> list[ModulePass]:
-    """Return the passes that `lowered` runs."""
-    check_engine(engine)
-    text = (rest_of(module) if engine in COMPILERS else "") if pipeline is None else pipeline
-    return parse_passes(text)
 
 
 def rest_of(module: ModuleOp) -> str:
@@ -268,22 +246,17 @@ def rest_of(module: ModuleOp) -> str:
     ops = list(module.walk())
     operator = next((op for op in ops if isinstance(op, OperatorOp)), None)
     if operator is not None:
-        default = PIPELINES["default"].split(",")
-        return ",".join(default[_first_to_run(module, operator, default) :])
+        default, first = PIPELINES["default"].split(","), 0
+        if isinstance(operator.operands[0].type, MemRefType):
+            attributes = find_function(module, "gather").arg_attrs
+            has_views = attributes is not None and any(VIEW in entry.data for entry in attributes.data)
+            first = default.index("collapse-dims") + has_views
+        return ",".join(default[first:])
     if not any(isinstance(op, LoopOp | ResolveOp) for op in ops):
         return ""
     folding = ["fold-bounds"] if any(isinstance(op, ResolveOp) for op in ops) else []
     loops = [name for name in LOOP_NAMES if name not in CHECKS]
     return ",".join([*folding, *loops, "canonicalize", "cse"])
-
-
-def _first_to_run(module: ModuleOp, operator: Operation, passes: list[str]) -> int:
-    """Return the place of the first pass that an operator has yet to go through."""
-    if not isinstance(operator.operands[0].type, MemRefType):
-        return 0
-    attributes = find_function(module, "gather").arg_attrs
-    has_views = attributes is not None and any(VIEW in entry.data for entry in attributes.data)
-    return passes.index("collapse-dims") + has_views
 
 
 def execute(
@@ -299,6 +272,11 @@ def execute(
     if engine == "interpreter":
         interpret(module, data, inputs, out, seed=seed)
         return out
-    if outside := compiled_call(module, engine, views, scales)():
+    if engine == "upstream":
+        code = RUNTIME.make(lambda: compile_upstream(module, find_tools()).load())
+        call = code(views, [scale for scale, _ in scales])
+    else:
+        call = numba_call(module, views, scales)
+    if outside := call():
         raise BoundsError(out_of_range(outside))
     return out

@@ -12,11 +12,9 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp, VectorType
 from xdsl.ir import Operation, SSAValue
 
-from ..ir import reference
 from ..ir.array_spec import ArraySpec
 from ..ir.dialects.gather_dialect import LoopOp, OperatorOp
 from ..ir.dialects.types import numpy_dtype
-from ..ir.dialects.upstream import PrefetchOp
 from ..ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError, did_you_mean, show, show_words
 from ..ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ..ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
@@ -33,6 +31,7 @@ from ..kernels.runtime.plan import make_plan
 from ..lowering.pipeline import parse_passes, record_stages, stages_by_name
 from ..lowering.registry import SCHEDULED_NEST
 from ..lowering.schedule.schedule import Schedule
+from .check import reference_result
 from .stage import filled, rest_of, stage_text, table_of
 from .trace import Access, Arrays, Shape, Step, Steps, Trip, decoded, elements_of, loop_names, thread_of_trips
 
@@ -184,14 +183,12 @@ def step_stage(
     read = [one for step in steps for one in step.accesses if one.array in ("data", "grad") and not one.is_store]
     read = [one for one in read if one.value is not None and one.position is not None]
     sources = tuple(one.position for one in read if one.position is not None)
-    undefined = problem.bounds is Bounds.UNCHECKED and _breaks_promise(problem, indices)
-    expected: Any = None
-    must_fail = False
-    if not undefined:
-        try:
-            expected = reference.of_problem(problem, data, indices)[position]
-        except BoundsError:
-            must_fail = True
+    sizes = np.array(problem.axis_sizes, object)
+    parts = indices.reshape(-1, len(sizes))
+    undefined = problem.bounds is Bounds.UNCHECKED and bool(((parts < 0) | (parts >= sizes)).any())
+    result = None if undefined else reference_result(problem, data, indices)
+    must_fail = isinstance(result, BoundsError)
+    expected = result[position] if isinstance(result, np.ndarray) else None
     same = value is not None and expected is not None and np.asarray(value).tobytes() == np.asarray(expected).tobytes()
     is_right = undefined or (isinstance(error, BoundsError) if must_fail else error is None and same)
     stored = " is not stored" if value is None else f" = {value}"
@@ -257,12 +254,6 @@ def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
     return position
 
 
-def _breaks_promise(problem: Problem, indices: np.ndarray) -> bool:
-    sizes = np.array(problem.axis_sizes, object)
-    parts = indices.reshape(-1, len(sizes)) if len(sizes) > 1 else indices.reshape(-1, 1)
-    return bool(((parts < 0) | (parts >= sizes)).any())
-
-
 def _remarks(steps: Sequence[Step], outcome: str, wrong: str, sources: Sequence[str]) -> tuple[str, ...]:
     """Return the outcome, what is wrong about it, the sources, and the iterations of the last store, a line each."""
     lines = [outcome, *([wrong] if wrong else [])]
@@ -310,21 +301,15 @@ class _Run:
     def steps(self) -> tuple[tuple[Step, ...], GathernestError | None, Any]:
         """Return the steps, why the run failed, and the element."""
         recording = record(self.module, self.data, self.indices, self.out, self.position)
-        steps = self._of_nest(recording)
-        has_value = recording.error is None and recording.is_written
-        return steps, recording.error, self.out[self.position] if has_value else None
-
-    def _of_nest(self, recording: Recording) -> tuple[Step, ...]:
-        stored = [part.event.op for part in recording.parts if any(touch.is_store for touch in touches_of(part))]
-        self.elements = set().union(*(elements_of(op.operands[0]) for op in stored if self._is_copy(op)), set())
+        for part in recording.parts:  # stores of the result, of elements as they are
+            op, last = part.event.op, len(self.arrays.names) - 1
+            if not self.problem.adds and any(touch.is_store for touch in touches_of(part)) and len(op.operands) > 1:
+                self.elements |= elements_of(op.operands[0]) if self.arrays.number_of(op.operands[1]) == last else set()
         parts = [part for part in recording.parts if not isinstance(part.event.op, _SILENT)]
         numbers = {(part.event.number, part.lane): number for number, part in enumerate(parts)}
-        return tuple(self._step(part, numbers, recording) for part in parts)
-
-    def _is_copy(self, op: Operation) -> bool:
-        """Return whether a store writes to the result, elements as they are."""
-        is_out = len(op.operands) > 1 and self.arrays.number_of(op.operands[1]) == len(self.arrays.names) - 1
-        return not self.problem.adds and is_out
+        steps = tuple(self._step(part, numbers, recording) for part in parts)
+        has_value = recording.error is None and recording.is_written
+        return steps, recording.error, self.out[self.position] if has_value else None
 
     def _step(self, part: Part, numbers: dict[tuple[int, int | None], int], recording: Recording) -> Step:
         event, lane = part
@@ -376,8 +361,7 @@ class _Run:
         memory = next((each for each in part.event.op.operands if isinstance(each.type, MemRefType)), None)
         if memory is None:
             return ()
-        place = self.arrays.prefetched if isinstance(part.event.op, PrefetchOp) else self.arrays.access
-        return tuple(place(memory, touch, self._name(memory)) for touch in touches_of(part))
+        return tuple(self.arrays.access(memory, touch, self._name(memory)) for touch in touches_of(part))
 
     def _trips(self, iteration: Event | None) -> tuple[Trip, ...]:
         return () if iteration is None else (*self._trips(iteration.around), *self._trips_of(iteration))

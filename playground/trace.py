@@ -4,25 +4,22 @@
 its bytes behind a load or a store of a stage.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
 import numpy as np
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import MemRefType, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ..ir.array_spec import contiguous_strides
-from ..ir.canonical import Groups
-from ..ir.dialects.attributes import LOOP_NAMES, VIEW, ViewAttr
+from ..ir.dialects.attributes import LOOP_NAMES
 from ..ir.dialects.gather_dialect import LoopOp
-from ..ir.dialects.gather_ops import AnyShaped
 from ..ir.dialects.types import numpy_dtype
 from ..ir.interpreters.recorder import Touch
 from ..lowering import static_html as html
-from ..lowering.nest.queries import argument_number, merged_dims, viewed
+from ..lowering.nest.queries import argument_number, viewed
 from ..lowering.schedule.machine_model import LINE_BYTES
 
 Shape = tuple[int, ...]
@@ -268,81 +265,38 @@ class Arrays:
         return number if number is not None and number < len(self.arrays) else None
 
     def access(self, memory: SSAValue, touch: Touch, name: str) -> Access:
-        """Return a load or store through a memref, `name` where it is no view of an array."""
-        number, root = self.number_of(memory), viewed(memory)
-        assert isinstance(root.type, MemRefType)
-        place = self._place(memory, touch.place)
+        """Return a load, a store or a prefetch through a memref, `name` where it is no view of an array."""
+        number, kind, root = self.number_of(memory), memory.type, viewed(memory).type
+        assert isinstance(kind, MemRefType) and isinstance(root, MemRefType)
+        moved = numpy_dtype(root.element_type)
         if number is None:
-            dtype = numpy_dtype(root.type.element_type)
-            strides = contiguous_strides(root.type.get_shape(), dtype.itemsize)
-            byte = sum(part * step for part, step in zip(place, strides, strict=True))
+            strides = contiguous_strides(kind.get_shape(), moved.itemsize)
+            byte = sum(part * step for part, step in zip(touch.place, strides, strict=True))
             name = f"constant {name}" if name in ROLES else name  # the stage's own, and not the caller's
-            return Access(name, place, byte, byte // LINE_BYTES, touch.is_store, decoded(touch.value, dtype))
+            return Access(name, touch.place, byte, byte // LINE_BYTES, touch.is_store, decoded(touch.value, moved))
         array = self.arrays[number]
-        position, unit = self._position(number, place)
-        value = touch.value if unit is not None else decoded(touch.value, array.dtype)
         byte = touch.address - first_byte(array)
+        position, rest = element_at(array, byte)
+        is_part = array.itemsize >= 2 * max(moved.itemsize, 1)
+        unit = rest // moved.itemsize if is_part and position is not None else None
+        value = touch.value if is_part else decoded(touch.value, array.dtype)
         return Access(self.names[number], position, byte, byte // LINE_BYTES, touch.is_store, value, unit)
 
-    def prefetched(self, memory: SSAValue, touch: Touch, name: str) -> Access:
-        """Return a prefetch through a memref, `name` where it is no view of an array; it may be outside."""
-        number, place = self.number_of(memory), self._place(memory, touch.place)
-        if number is None:
-            return Access(name, place, 0, 0, False, None)
-        byte = touch.address - first_byte(self.arrays[number])
-        is_inside = all(0 <= part < size for part, size in zip(place, self.view_shape(number), strict=True))
-        position = self._position(number, place)[0] if is_inside else None
-        return Access(self.names[number], position, byte, byte // LINE_BYTES, False, None)
 
-    def _place(self, memory: SSAValue, given: Shape) -> Shape:
-        """Return the subscripts of the memref behind a view, given the view's subscripts."""
-        number, root, view = self.number_of(memory), viewed(memory), memory.owner
-        if not isinstance(view, memref.CollapseShapeOp):
-            return given
-        assert isinstance(root.type, MemRefType)
-        sizes, place = root.type.get_shape() if number is None else self.view_shape(number), list[int]()
-        for group, subscript in zip(merged_dims(view), given, strict=True):
-            found: list[int] = []
-            for dim in reversed(group[1:]):
-                subscript, part = divmod(subscript, max(sizes[dim], 1))
-                found.append(part)
-            place += [subscript, *reversed(found)]
-        return tuple(place)
+def element_at(array: np.ndarray, byte: int) -> tuple[Shape | None, int]:
+    """Return the position of the element that holds a byte, counted from the first one, and the byte's place in it.
 
-    def _position(self, number: int, place: Shape) -> tuple[Shape, int | None]:
-        """Return the position in an array that subscripts of its view mean, and the part of the element."""
-        array = self.arrays[number]
-        parts = self._parts(number)
-        position, unit = [0] * array.ndim, None
-        for group, subscript in zip(self._groups(number), place, strict=True):
-            for dim in reversed(group):
-                if dim == array.ndim:  # the parts of an element lie along a dimension of their own
-                    subscript, unit = divmod(subscript, parts)
-                else:
-                    subscript, position[dim] = divmod(subscript, array.shape[dim])
-        return tuple(position), unit
-
-    def view_shape(self, number: int) -> Shape:
-        """Return the shape of the view of an array."""
-        sizes = (*self.arrays[number].shape, self._parts(number))
-        return tuple(math.prod(sizes[dim] for dim in group) for group in self._groups(number))
-
-    def _groups(self, number: int) -> Groups:
-        """Return the dimensions of an array that each dimension of its view merges."""
-        attributes = self.function.arg_attrs.data if self.function.arg_attrs is not None else ()
-        view = attributes[number].data.get(VIEW) if number < len(attributes) else None
-        rank = self._kind(number).get_num_dims()
-        return view.groups if isinstance(view, ViewAttr) else tuple((dim,) for dim in range(rank))
-
-    def _parts(self, number: int) -> int:
-        """Return how many parts an element of an array is moved in."""
-        return max(self.arrays[number].itemsize // (numpy_dtype(self._kind(number).element_type).itemsize or 1), 1)
-
-    def _kind(self, number: int) -> AnyShaped:
-        """Return the type of an array's view."""
-        kind = self.function.function_type.inputs.data[number]
-        assert isinstance(kind, AnyShaped)
-        return kind
+    The position is None outside of all elements. Of elements that share their bytes it is one of theirs.
+    """
+    position = [0] * array.ndim
+    for dim in sorted(range(array.ndim), key=lambda dim: -abs(array.strides[dim])):
+        size, stride = array.shape[dim], array.strides[dim]
+        count = min(byte // abs(stride), size - 1) if stride else 0
+        position[dim] = size - 1 - count if stride < 0 else count
+        byte -= count * abs(stride)
+        if count < 0:
+            return None, byte
+    return tuple(position) if 0 <= byte < max(array.itemsize, 1) else None, byte
 
 
 def decoded(value: Any, dtype: np.dtype) -> Any:

@@ -280,11 +280,10 @@ def _condition(run: Run, runs: list[Run]) -> str:
     if all(older.values()):
         told = " and ".join(f"{ratio_text(mean)} over the {kind}" for kind, mean in older.items())
         lines.append(f"Without TensorFlow and JAX the geometric mean is {told}.")
-    fractions = [run[f"of_bound{order}_beyond_cache"] for order in ("", "_in_order")]
-    if None not in fractions:
+    if (fraction := run["of_bound_beyond_cache"]) is not None:
         lines.append(
             "Over the cases larger than the caches the geometric mean of the fraction of the roofline bound is "
-            f"{fractions[0]:.2f}, and {fractions[1]:.2f} with capacity misses."
+            f"{fraction:.2f}."
         )
     return " ".join(lines)
 

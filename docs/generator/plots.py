@@ -107,7 +107,7 @@ def cases_plot(run: dict[str, Any], conditions: str) -> str:
         run: a stored run.
         conditions: machine, rounds and versions, as text.
     """
-    without = {"of_bound": None, "of_bound_in_order": None, "larger_than_cache": True}
+    without = {"of_bound": None, "larger_than_cache": True}
     cases = [without | case for case in run["cases"]]
     cases = [case for case in cases if case["ratio"] is not None or case["of_bound"] is not None]
     root = drawing("bench", "gathernest, case by case", _told(cases))
@@ -145,7 +145,7 @@ def _headings(root: Element, times: Column, bound: Column | None) -> float:
 
 def _draw_case(root: Element, case: Case, top: float, times: Column, bound: Column) -> None:
     write(root, case["name"], times.left - SPACE / 2, top, end=True)
-    ratio, part, in_order = case["ratio"], case["of_bound"], case["of_bound_in_order"]
+    ratio, part = case["ratio"], case["of_bound"]
     if ratio is not None:
         times.draw_bar(root, top, ratio, ratio_text(ratio), FASTER if ratio >= 1 else SLOWER)
     if part is not None:
@@ -153,8 +153,6 @@ def _draw_case(root: Element, case: Case, top: float, times: Column, bound: Colu
         bound.draw_bar(root, top, part, "", BOUND, opacity=opacity)
         # In a column, since the line at 100 % and the ticks stand right behind most bars.
         write(root, f"{100 * part:.0f} %", bound.left + bound.width + width_of("0000 %"), top, bold=True, end=True)
-        if in_order is not None and in_order - part > 0.005:
-            bound.draw_mark(root, top, in_order, f"with capacity misses {in_order:.0%}")
 
 
 def _note(case: Case) -> str:
@@ -180,6 +178,6 @@ def _explanations(cases: list[Case], conditions: str, has_bound: bool, width: in
     if has_bound:
         lines.append(
             "100 % of the roofline bound: as fast as loops that only copy as many bytes or read as many lines. Pale: a "
-            "case that the caches hold. A tick: the fraction with capacity misses."
+            "case that the caches hold."
         )
     return [line for text in (*lines, conditions) for line in wrap(text, width)]

@@ -1,6 +1,6 @@
 """The reference interpreter with records of what it did: the accesses of an array, and what an element came from.
 
-`record_accesses` keeps the loads or stores of one array, and the loops around each.
+`record_accesses` keeps the loads, stores and prefetches of the arrays, and the loops around each.
 
 `record` is a debugger: what one element of a result came from, operation by operation. It runs a whole module in order,
 and keeps of it what the watched element can depend on: each operation knows the operations that its operands came from,
@@ -26,67 +26,88 @@ from .interpreter import Machine, Step
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load or a store of an element.
+    """A load, a store or a prefetch of an element of an array; those of buffers are left out.
 
     Attributes:
+        array: `data` (of a gradient, grad), `indices` or `out`.
         offset_bytes: from the first element of the array, as its strides count.
+        op: the operation.
+        is_store: whether the element is written.
         loops: the loops around it, outermost first, each with the values of its induction variables.
         iteration, iterations: the number of the iteration of the `scf.parallel` around it, the last of whose variables
             varies fastest, and how many there are; 0 and 1 where there is none.
     """
 
+    array: Literal["data", "indices", "out"]
     offset_bytes: int
+    op: Operation
+    is_store: bool
     loops: tuple[tuple[Operation, tuple[int, ...]], ...]
     iteration: int = 0
     iterations: int = 1
 
 
 def record_accesses(
-    module: ModuleOp,
-    data: np.ndarray,
-    indices: np.ndarray | None,
-    out: np.ndarray,
-    *,
-    of: Literal["data", "out"],
-    seed: int = 0,
+    module: ModuleOp, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray, *, seed: int | None = None
 ) -> list[Access]:
-    """Run the function `@gather` of a module at the level of nests or loops, and return the accesses of one array.
+    """Run the function `@gather` of a module at the level of nests or loops, and return its accesses of arrays.
 
     Args:
-        data, indices, out, seed: as for `interpret`.
-        of: whether to record the loads of `data`, or the stores to `out`.
+        data, indices, out: as for `interpret`.
+        seed: picks the order of parallel iterations; they run in order when it is None.
 
     Raises:
         BoundsError, InternalError: as `interpret` does.
     """
-    machine = _AccessRecorder(
-        module, random.Random(seed), data if of == "data" else out, "load" if of == "data" else "store"
-    )
+    arrays = {"data": data, "out": out} if indices is None else {"data": data, "indices": indices, "out": out}
+    machine = _AccessRecorder(module, _InOrder() if seed is None else random.Random(seed), arrays)
     machine.run(data, indices, out)
     return machine.accesses
 
 
+class _InOrder(random.Random):
+    """Leaves the iterations of parallel loops in their order."""
+
+    def shuffle(self, x: Any) -> None:
+        pass
+
+
 class _AccessRecorder(Machine):
-    def __init__(self, module: ModuleOp, rng: random.Random, array: np.ndarray, kind: str):
+    def __init__(self, module: ModuleOp, rng: random.Random, arrays: dict[Any, np.ndarray]):
         super().__init__(module, rng, None)
-        self.kind, self.start = kind, array.ctypes.data
-        self.first, self.last = np.lib.array_utils.byte_bounds(array)
+        self.arrays = [
+            (name, array.ctypes.data, *np.lib.array_utils.byte_bounds(array)) for name, array in arrays.items()
+        ]
+        self.ops: list[Operation] = []
         self.accesses: list[Access] = []
+
+    def run_op(self, step: Step, operands: list[Any]) -> tuple[Any, ...]:
+        self.ops.append(step.op)
+        results = super().run_op(step, operands)
+        self.ops.pop()
+        return results
 
     def load(self, memory: np.ndarray, subscripts: Sequence[int]) -> Any:
         value = super().load(memory, subscripts)
-        self.note("load", memory, subscripts)
+        self.note(memory, subscripts)
         return value
 
     def store(self, memory: np.ndarray, subscripts: Sequence[int], value: Any) -> None:
         super().store(memory, subscripts, value)
-        self.note("store", memory, subscripts)
+        self.note(memory, subscripts, is_store=True)
 
-    def note(self, kind: str, memory: np.ndarray, subscripts: Sequence[int]) -> None:
-        """Record an access where it is of that kind and that array."""
+    def run_memref_prefetch(self, op: PrefetchOp, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        self.note(memory, subscripts)
+        return ()
+
+    def note(self, memory: np.ndarray, subscripts: Sequence[int], *, is_store: bool = False) -> None:
+        """Record an access where it is of an array."""
         address = _address(memory, subscripts)
-        if kind == self.kind and self.first <= address < self.last:
-            self.accesses.append(Access(address - self.start, self.loops(), *self.share()))
+        for name, start, first, last in self.arrays:
+            if first <= address < last:
+                share = self.loops(), *self.share()
+                self.accesses.append(Access(name, address - start, self.ops[-1], is_store, *share))
+                return
 
     def loops(self) -> tuple[tuple[Operation, tuple[int, ...]], ...]:
         """Return the loops that run, outermost first, with their induction variables."""
@@ -276,13 +297,6 @@ def vector_width(op: Operation) -> int | None:
         if isinstance(value.type, VectorType):
             return value.type.get_shape()[0]
     return None
-
-
-class _InOrder(random.Random):
-    """Leaves the iterations of parallel loops in their order."""
-
-    def shuffle(self, x: Any) -> None:
-        pass
 
 
 class _Recorder(Machine):

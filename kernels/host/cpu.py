@@ -129,11 +129,7 @@ def usable_cores(*groups: Path) -> int:
 
 def affine_cores() -> int:
     """Return how many cores this thread may run on."""
-    return len(_affinity())
-
-
-def _affinity() -> Collection[int]:
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache
@@ -168,36 +164,11 @@ def cache_sizes() -> dict[str, int]:
     """Return the sizes in bytes of the first core's data caches, such as {"L1": 32768}; empty if unknown."""
     sizes: dict[str, int] = {}
     units = {"K": 1024, "M": 1024**2, "G": 1024**3}
-    for cache in _caches(0):
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         kind, size, level = (_text(cache / name) for name in ("type", "size", "level"))
         if kind in ("Data", "Unified") and size and level:
             sizes[f"L{level}"] = int(size.rstrip("KMG")) * units.get(size[-1], 1)
     return sizes
-
-
-def _caches(core: int) -> list[Path]:
-    return sorted(Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"))
-
-
-def own_cache_bytes(table_bytes: float) -> int:
-    """Return how much a core keeps in the caches that are its own, L1 and L2, which are smaller than a table.
-
-    Together, since not every processor's second cache holds what the first one does. 0 where a table fits in the first
-    one, or nothing is known of them.
-    """
-    sizes = cache_sizes()
-    return sum(sizes[level] for level in ("L1", "L2") if level in sizes and sizes[level] < table_bytes)
-
-
-def last_level_cache_bytes() -> int:
-    """Return the size of the last-level caches that the usable cores have together; 32 MiB if unknown."""
-    sizes = cache_sizes()
-    if not sizes:
-        return 32 * 1024**2
-    last = max(sizes)
-    caches = [cache for core in _affinity() for cache in _caches(core) if f"L{_text(cache / 'level')}" == last]
-    shared = {_text(cache / "shared_cpu_list") for cache in caches} - {""}
-    return sizes[last] * max(len(shared), 1)
 
 
 def free_memory_bytes() -> int:

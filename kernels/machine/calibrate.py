@@ -3,9 +3,15 @@
 A core or a memory that strangers share is slow for a while, and another process can only make a run slower. So a probe
 takes the fastest of some short runs in each pass over all probes, passes are spread over seconds, and the time of a
 probe is the median of its passes; beside busy processes it is the fastest pass.
+
+A size that is measured near the one that the system reports is taken to be that one: thresholds follow from it, and
+they should not change with the noise. An interval says how far to believe a field: the fields are derived again and
+again from passes that are drawn at random from the measured ones (a bootstrap).
 """
 
 import itertools
+import math
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...lowering.schedule.machine_model import BUILT_IN, LINE_BYTES, MachineModel
+from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, RESOLVE_UOPS, VECTOR_UOPS
 from ..host.cpu import OtherLoad, free_memory_bytes, package_version
 from ..host.dependencies import require_compiler
 from ..host.machine import (
@@ -32,11 +39,12 @@ from ..host.runtime import RUNTIME
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads, current_subteam
 from . import probes
-from .fit import FAR_LINES, ROW_BYTES, Times, cache_ends, fit_fields, intervals, is_wide, rounded
 from .probes import (
+    CACHED,
     ELEMENTS,
     READS,
     ROW_STORES,
+    STREAMED,
     SUMMED_ROWS,
     Probe,
     Window,
@@ -55,6 +63,9 @@ LATENCY_S, RATES_S, MIN_PASSES = 2.0, 9.0, 5
 MAX_INTERVAL_RATIO = 1.25
 # These fields are not measured while other processes use the cores and the last cache.
 DISTURBED = "l3_bytes", "launch_ns", "wake_ns"
+# How often the fields are derived from drawn passes, and how many of the lowest and of the highest values of a field
+# are outside its interval: it holds about 80 % of them.
+DRAWS, OUTSIDE = 40, 4
 PARTS = 100
 VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
@@ -81,6 +92,14 @@ ASLEEP_AFTER_S, LAUNCHES = 1e-3, 50
 MIN_RUNS = 4
 # How often a call repeats work of a few microseconds, beside which a call is no longer short.
 REPEATS = 8
+
+# The prefetch distances into L2 that are tried, in lines of memory, and the bytes of the rows of timers.
+FAR_LINES, ROW_BYTES = (64, 128, 256), 256
+# Parts of a reported size: a measured end of a cache within them is the reported one.
+NEAR_REPORTED = (0.7, 1.5)
+# The least part of a copy's rate at which memory is read alone: of its bytes a copy reads a half.
+MIN_ONE_WAY = 0.5
+MIN_LAUNCH_NS = 100.0
 
 # Is called with the parts done, how many there will be, and words.
 Report = Callable[[int, int, str], None]
@@ -125,31 +144,32 @@ def _calibration(
     passes_ns: Mapping[str, Sequence[float]], base: MachineModel, threads: int, other_cores: float
 ) -> Calibration:
     """Return the calibration that follows from the times of all passes, by the names of the timers."""
-
-    def fit(times_ns: Times) -> dict[str, Any]:
-        return fit_fields(times_ns, base, threads)
-
     is_busy = other_cores >= BUSY_CORES
-    pick = min if is_busy else median_low
-    found = fit({name: pick(times) for name, times in passes_ns.items()})
-    uncertain = {
-        name: interval
-        for name, interval in intervals(passes_ns, fit, pick).items()
-        if is_wide(interval, MAX_INTERVAL_RATIO) or (name in DISTURBED and is_busy)
-    }
-    kept = {name: value for name, value in found.items() if name not in uncertain}
+    pick = min if is_busy else median_low  # the lower median, since memory may have two speeds
+    kept = fit_fields({name: pick(times) for name, times in passes_ns.items()}, base, threads)
+    draw = random.Random(0).choices
+    drawn = [
+        fit_fields({name: pick(draw(times, k=len(times))) for name, times in passes_ns.items()}, base, threads)
+        for _ in range(DRAWS)
+    ]
+    uncertain = dict[str, Any]()
     last_bytes = max(min(base.l3_bytes, BUILT_IN[base.name].l3_bytes), 2 * base.l2_bytes)
     reported = {"l1_bytes": base.l1_bytes, "l2_bytes": base.l2_bytes, "l3_bytes": last_bytes}
-    kept |= {name: reported[name] for name in reported if name in uncertain}
+    for name in list(kept):
+        low, high = interval([fields[name] for fields in drawn])
+        if is_wide(low, high) or (is_busy and name in DISTURBED):
+            uncertain[name] = {"low": rounded(low), "high": rounded(high)}
+            del kept[name]
+            kept |= {name: reported[name]} if name in reported else {}
     return Calibration(
         base=base.name,
-        fields=rounded(kept),
+        fields={name: rounded(value) for name, value in kept.items()},
         machine=machine_facts(),
         threads=threads,
         other_cores=other_cores,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         versions={name: package_version(name) for name in VERSIONS_OF},
-        uncertain={name: rounded({"low": low, "high": high}) for name, (low, high) in uncertain.items()},
+        uncertain=uncertain,
     )
 
 
@@ -321,7 +341,8 @@ class Workplace:
         rows = table_bytes // ROW_BYTES
         places = random_places(rows).astype(np.int64)
         windows = self._windows(places, READ_LINES, out, written_bytes)
-        return self._in_turn(names, places, windows, MIN_RUNS, 1, rows)
+        turns = itertools.cycle(windows)  # a probe that began anew would find its lines in the last cache
+        return {name: self._timer(Probe(name, turns, (places,), rows), windows[0][4], MIN_RUNS) for name in names}
 
     def elements(self, level: str, table_bytes: int) -> dict[str, Timer]:
         """Return timers of elements at random places of a table, one in each line: nanoseconds for an element.
@@ -331,19 +352,9 @@ class Workplace:
         lines, is_far = table_bytes // LINE_BYTES, table_bytes > self.warmed_bytes
         places = random_places(lines).astype(np.int64) * (LINE_BYTES // 4)
         windows = self._windows(places, READ_ELEMENTS, *((address(self.memory), 4) if is_far else ()))
-        sweeps = 1 if is_far else len(windows)
-        timers = self._in_turn(ELEMENTS, places, windows, 2 * sweeps, WARM_SWEEPS * sweeps, lines)
-        return {f"{level} {name}": timer for name, timer in timers.items()}
-
-    def _in_turn(
-        self, names: Iterable[str], places: np.ndarray, windows: list[Window], runs: int, warm: int, size: int
-    ) -> dict[str, Timer]:
-        """Return timers of loops that take windows of places in turn from one iterator.
-
-        A probe that began anew would find the lines in the last cache that the probe before it has read.
-        """
-        turns, units = itertools.cycle(windows), windows[0][4]
-        return {name: self._timer(Probe(name, turns, (places,), size), units, runs, warm) for name in names}
+        sweeps, turns = 1 if is_far else len(windows), itertools.cycle(windows)
+        runs = windows[0][4], 2 * sweeps, WARM_SWEEPS * sweeps
+        return {f"{level} {name}": self._timer(Probe(name, turns, (places,), lines), *runs) for name in ELEMENTS}
 
     def copies(self, level: str, footprint_bytes: int, threads: int) -> dict[str, Timer]:
         """Return timers of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
@@ -422,3 +433,139 @@ class Workplace:
     def _sweeps(self, windows: int, size_bytes: int) -> tuple[int, int]:
         """Return how many runs go through memory window by window, and how many warm up: all where it may fit."""
         return (max(windows, MIN_RUNS), windows) if size_bytes <= self.warmed_bytes else (MIN_RUNS, 1)
+
+
+# from times to fields
+
+
+def fit_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) -> dict[str, Any]:
+    """Return all measured fields of the model.
+
+    Args:
+        times_ns: by the names of the timers of `Workplace`.
+        base: the built-in model.
+        threads: how many shared the work.
+    """
+    took = times_ns
+    latency_ns = {int(name.split()[1]): ns for name, ns in took.items() if name.startswith("latency ")}
+    l1_bytes, l2_bytes, l3_bytes = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
+    copies_ns = [min(took[f"{level} {way}"] for way in (CACHED, STREAMED)) for level in ("L2", "L3", "memory")]
+    memory = threads / min(took[f"all threads {way}"] for way in (CACHED, STREAMED))
+    alone = threads * LINE_BYTES / took["all threads read"]
+    line_ns = {
+        "L3": min(took["lines L3 far"], took["lines L3 near"]),
+        "memory": min(took[f"far {each}"] for each in FAR_LINES),
+    }
+    # Of a copy from end to end processors fetch the lines ahead that it writes, so rows at random places show more.
+    fetched_ns = max(took[f"rows, {CACHED}"] - took[f"rows, {STREAMED}"], 0.0)
+    # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
+    lane_ns = took["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
+    uop_ns = lane_ns / LANE_UOPS
+    prefetch_ns = (RESOLVE_UOPS + PREFETCH_UOPS) * uop_ns
+    beyond_ns = {  # elements that are prefetched in another way than into L2, beside those that are
+        way: [ns + took[f"{level} elements {way}"] - took[f"{level} elements far"] for level, ns in line_ns.items()]
+        for way in ("near", "alone")
+    }
+    near_ns = tuple(max(ns, uop_ns) for ns in beyond_ns["near"])
+    later_ns = took["memory elements near, streamed"] - took["memory elements near"]
+    fields = {
+        "l1_bytes": l1_bytes,
+        "l2_bytes": l2_bytes,
+        "l3_bytes": max(l3_bytes, 2 * l2_bytes),
+        "copy_bytes_per_ns": tuple(1 / each for each in copies_ns),
+        "store_times": 1 + fetched_ns / (ROW_BYTES * copies_ns[-1]),
+        "interleaved_times": max(took["summed rows, interleaved"] / took["summed rows, fissioned"], 1.0),
+        "memory_bytes_per_ns": memory,
+        "one_way_share": min(max(alone / memory, MIN_ONE_WAY), 1.0),
+        "strayed_lines": max(took["ascending scalars"] - took["ascending gathered scalars"], 0.0) / line_ns["memory"],
+        "line_ns": (took["lines L1"], took["lines L2"], *line_ns.values()),
+        "near_line_ns": near_ns,
+        "alone_line_ns": tuple(max(ns + prefetch_ns, uop_ns) for ns in beyond_ns["alone"]),
+        "streamed_times": 1 + max(later_ns, 0.0) / near_ns[1],
+        "memory_ns": latency_ns[max(latency_ns)],
+        "byte_ns": took["scalars"] / 12,  # 8 of the index, 4 of the element
+        "lane_load_ns": lane_ns,
+        "lane_gather_ns": lane_ns * took["gathered scalars"] / took["scalars"],
+        "check_ns": took["check"],
+    }
+    if threads > 1:
+        serial_ns, shared_ns = (took[name] - took["idle"] for name in ("serial", "launch"))
+        launch_ns = max(shared_ns - serial_ns / threads, MIN_LAUNCH_NS)
+        waking_ns = max(took["wake"] - took["rested serial"], 0.0)
+        fields |= {"launch_ns": launch_ns, "wake_ns": shared_from_ns(launch_ns, waking_ns, threads)}
+    return fields
+
+
+def interval(values: Sequence[Any]) -> tuple[Any, Any]:
+    """Return a low and a high value of a field that was derived `DRAWS` times; of each element where it is a tuple."""
+    if isinstance(values[0], tuple):
+        low, high = zip(*(interval(each) for each in zip(*values, strict=True)), strict=True)
+        return low, high
+    ranked = sorted(values)
+    return ranked[OUTSIDE], ranked[-1 - OUTSIDE]
+
+
+def is_wide(low: Any, high: Any) -> bool:
+    """Return whether an interval is too wide for its field to count as measured, in any element of a tuple."""
+    if isinstance(low, tuple):
+        return any(map(is_wide, low, high))
+    return high > MAX_INTERVAL_RATIO * low
+
+
+def rounded(value: Any) -> Any:
+    """Return a field with times and rates of three digits."""
+    if isinstance(value, tuple):
+        return tuple(map(rounded, value))
+    return float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+def cache_ends(latency_ns: Mapping[int, float], reported: Sequence[int]) -> tuple[int, int, int]:
+    """Return where the caches end: between two of them a random read takes the geometric mean of both latencies.
+
+    Args:
+        latency_ns: by the size of the table, a power of two; the last is far beyond the caches.
+        reported: the sizes of L1, L2 and L3 as the system tells them.
+    """
+    sizes = sorted(latency_ns)
+    # well inside each cache, and far behind the last
+    inside = [reported[0] // 2, reported[1] // 2, 4 * reported[1]]
+    plateaus = [latency_ns[max((size for size in sizes if size <= at), default=sizes[0])] for at in inside]
+    plateaus.append(latency_ns[sizes[-1]])
+    ends: list[int] = []
+    for (here, beyond), size_bytes in zip(itertools.pairwise(plateaus), reported, strict=True):
+        end = _crossing([(size, latency_ns[size]) for size in sizes], math.sqrt(here * beyond))
+        least, most = (part * size_bytes for part in NEAR_REPORTED)
+        ends.append(size_bytes if least <= end <= most else _rounded_size(min(end, size_bytes)))
+    return ends[0], ends[1], ends[2]
+
+
+def _crossing(points: Sequence[tuple[float, float]], level: float) -> float:
+    """Return the size from which all values are above a level, between points by their logarithms."""
+    place = next((at for at in reversed(range(len(points))) if points[at][1] <= level), 0)
+    if place == len(points) - 1:
+        return points[-1][0]
+    (size, low), (next_size, high) = points[place], points[place + 1]
+    return size * (next_size / size) ** (math.log(max(level / low, 1)) / math.log(high / low))
+
+
+def _rounded_size(size: float) -> int:
+    """Return a size rounded down to 4, 5, 6 or 7 quarters of a power of two."""
+    quarter = 2 ** (int(size).bit_length() - 3)
+    return int(size) // quarter * quarter
+
+
+def shared_from_ns(launch_ns: float, waking_ns: float, threads: int) -> float:
+    """Return the time of work, by one thread, from which sharing has the smaller regret.
+
+    Nothing is known of whether threads sleep. Where they do, work of S takes (S + waking) / S times as long shared as
+    by one thread. Where they spin, it takes S / (S / threads + launch) times as long by one thread. Both are equal for
+    what is returned.
+
+    Args:
+        launch_ns: a launch on threads that spin.
+        waking_ns: what a launch on threads that sleep costs the caller, who does all the work before they are awake.
+        threads: 2 or more.
+    """
+    spared = 1 - 1 / threads
+    both_ns = launch_ns + waking_ns / threads
+    return (both_ns + math.sqrt(both_ns**2 + 4 * spared * launch_ns * waking_ns)) / (2 * spared)

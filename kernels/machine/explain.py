@@ -4,7 +4,7 @@ The result is a value: text for people, JSON for scripts.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
@@ -18,10 +18,10 @@ from ...lowering.schedule.predict import Terms, predict
 from ...lowering.schedule.schedule import Schedule, shorter_schedules
 from ..host.knobs import knobs
 from ..host.machine import known_machine, machine_model
-from ..host.timing import Timings, time_interleaved
+from ..host.timing import time_interleaved
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
-from .roofline import COPY, IN_ORDER, LINES, Bound, MeasuredBound, model_bound, reference_loops
+from .roofline import COPY, LINES, Bound, model_bound, reference_loops
 
 # The machine is busy if the median is more than this many times the fastest round.
 BUSY = 1.5
@@ -69,7 +69,7 @@ class Explanation:
     gather: str
     schedule: str
     reasons: tuple[str, ...]
-    bound: MeasuredBound
+    bound: Bound
     model_bound: Bound
     machine: str
     measured_us: float
@@ -92,11 +92,6 @@ class Explanation:
             return "the kernel is faster than the bound: the machine is busy, and times say little"
         return ""
 
-    @property
-    def fraction_in_order(self) -> float | None:
-        """The bound in the order of the indices, capacity misses included, divided by the measured time."""
-        return self.bound.fraction_in_order(self.measured_us)
-
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -107,23 +102,48 @@ class Explanation:
             "bound": self.bound.to_json(),
             "model_bound": self.model_bound.to_json(),
             "fraction": self.fraction,
-            "fraction_in_order": self.fraction_in_order,
             "ablations": [asdict(ablation) for ablation in self.ablations],
         }
 
     def sections(self) -> dict[str, list[str]]:
         """Return the lines of each part of the text by its title."""
+        bound, traffic, machine = self.bound, self.bound.traffic, _rates(self.model_bound)
+        how = "counted from the indices" if traffic.is_counted else "expected of uniformly random indices"
+        lines = "1 line" if round(traffic.lines) == 1 else f"{traffic.lines:,.0f} lines"
+        streams = [
+            (name, f"{count / 1e6:>12,.3f} MB") for name, count in (*traffic.streams, ("together", traffic.total_bytes))
+        ]
+        if self.model_bound.time_us > self.fastest_us:
+            calibrate = "whose roofline is no bound: see gathernest doctor --calibrate"
+            machine.append((f"this machine is faster than its model, {calibrate}",))
+        times = [
+            ("roofline bound", _us(bound.time_us)),
+            *([] if self.predicted_us is None else [("predicted", _us(self.predicted_us))]),
+            ("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"),
+            ("fastest round", _us(self.fastest_us)),
+            ("fraction of the bound", f"{self.fraction:>12.2f}"),
+        ]
+        passes: list[tuple[str, ...]] = []
+        for each in self.ablations:
+            *before, last = each.left_out.replace("},", "},\n").splitlines()  # what is left out together
+            found = (f"rejected: {each.rejected}",)
+            if each.measured_us is not None and each.times_as_fast is not None:
+                found = _us(each.measured_us), f"{each.times_as_fast:.2f}x"
+            passes += [*((name,) for name in before), (last, *found)]
         parts = {
-            "The schedule": _passes(self.schedule) or ["none"],
+            "The schedule": self.schedule.replace("},", "},\n").splitlines() or ["none"],
             "Why this schedule": list(self.reasons),
-            "The fewest bytes": self._bytes_lines(),
-            "The roofline bound, timed in turn with the kernel": self._bound_lines(),
-            f"The roofline by the machine model {self.machine}": self._model_bound_lines(),
-            "The time": self._time_lines(),
-            "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(
-                [row for ablation in self.ablations for row in _ablation_rows(ablation)]
-            ),
-        }
+            "The fewest bytes": [
+                *_rows(streams), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} adjacent ones at each place"
+            ],
+            "The roofline bound, timed in turn with the kernel": [
+                *_rows([(*row, bound.ways[name]) for row, name in zip(_rates(bound), (COPY, LINES), strict=True)]),
+                f"bound by {bound.bound_by}, on {bound.threads} thread{'' if bound.threads == 1 else 's'}",
+            ],
+            f"The roofline by the machine model {self.machine}": _rows(machine),
+            "The time": [*[self.disturbance] * bool(self.disturbance), *_rows(times)],
+            "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(passes),
+        }  # fmt: skip
         return {title: lines for title, lines in parts.items() if lines}
 
     def __str__(self) -> str:
@@ -137,49 +157,6 @@ class Explanation:
 
         parts = (html.paragraph(title) + html.code("\n".join(lines)) for title, lines in self.sections().items())
         return html.fragment(self.gather, *parts)
-
-    def _bytes_lines(self) -> list[str]:
-        traffic = self.bound.traffic
-        rows = [(name, _bytes(count)) for name, count in (*traffic.streams, ("together", traffic.total_bytes))]
-        how = "counted from the indices" if traffic.is_counted else "expected of uniformly random indices"
-        lines = "1 line" if round(traffic.lines) == 1 else f"{traffic.lines:,.0f} lines"
-        text = [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} adjacent ones at each place"]
-        ordered = self.bound.ordered_lines
-        if ordered is not None and ordered > traffic.lines:
-            text.append(f"{ordered:,.0f} lines in the order of the indices, capacity misses included")
-        elif ordered is not None:
-            text.append("no capacity miss is certain in the order of the indices")
-        return text
-
-    def _bound_lines(self) -> list[str]:
-        bound = self.bound
-        threads = f"on {bound.threads} thread{'' if bound.threads == 1 else 's'}"
-        rates = zip(_rate_rows(bound), (COPY, LINES), strict=True)
-        rows = [(*row, bound.ways[name]) for row, name in rates]
-        if IN_ORDER in bound.ways and bound.ordered_lines is not None and bound.ordered_us is not None:
-            per_s = 1e6 * bound.ordered_lines / bound.ordered_us
-            row = _lines_row("lines in the order of the indices", bound.ordered_us, per_s)
-            rows.append((*row, bound.ways[IN_ORDER]))
-        return [*_rows(rows), f"bound by {bound.bound_by}, {threads}"]
-
-    def _model_bound_lines(self) -> list[str]:
-        lines = _rows(_rate_rows(self.model_bound))
-        if self.model_bound.time_us > self.fastest_us:
-            lines.append(
-                "this machine is faster than its model, whose roofline is no bound: see gathernest doctor --calibrate"
-            )
-        return lines
-
-    def _time_lines(self) -> list[str]:
-        rows: list[tuple[str, ...]] = [("roofline bound", _us(self.bound.time_us))]
-        if self.predicted_us is not None:
-            rows.append(("predicted", _us(self.predicted_us)))
-        rows.append(("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"))
-        rows.append(("fastest round", _us(self.fastest_us)))
-        rows.append(("fraction of the bound", f"{self.fraction:>12.2f}"))
-        if self.fraction_in_order is not None:
-            rows.append(("fraction in this order", f"{self.fraction_in_order:>12.2f}"))
-        return [*[self.disturbance] * bool(self.disturbance), *_rows(rows)]
 
 
 class CompiledKernel(Protocol):
@@ -276,7 +253,12 @@ def explain(
         fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
         rounds=rounds,
         predicted_us=None if terms is None else terms.time_us,
-        ablations=tuple(_ablation(left_out, timings, rejected) for left_out in shorter_schedules(whole.schedule)),
+        ablations=tuple(
+            Ablation(name, rejected=rejected[name])
+            if name in rejected
+            else Ablation(name, 1e6 * timings.median_s(name), timings.median_s(name) / timings.median_s(WHOLE))
+            for name in shorter_schedules(whole.schedule)
+        ),
     )
 
 
@@ -290,37 +272,20 @@ def _shorter_kernels(
     kernels, rejected = {WHOLE: whole}, dict[str, str]()
     for left_out, rest in shorter_schedules(whole.schedule).items():
         say(f"compiling without {left_out}")
+        result[...] = (~expected).view(result.dtype).reshape(result.shape)  # none of the bytes are right yet
         try:
             shorter = whole.with_schedule(rest)
-            _check_same(shorter, arrays, result, expected, left_out)
-            kernels[left_out] = shorter
+            shorter(*arrays, result)
         except (ScheduleError, CompileError) as error:
             rejected[left_out] = str(error)
+            continue
+        if not np.array_equal(_bytes_of(result), expected):
+            raise InternalError(
+                f"without {left_out} the bytes are others than with the whole schedule; please report it with "
+                f"{shorter!r} and the schedule {str(shorter.schedule) or 'none'}"
+            )
+        kernels[left_out] = shorter
     return kernels, rejected
-
-
-def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> Ablation:
-    if left_out in rejected:
-        return Ablation(left_out, rejected=rejected[left_out])
-    median_s = timings.median_s(left_out)
-    return Ablation(left_out, 1e6 * median_s, median_s / timings.median_s(WHOLE))
-
-
-def _check_same(
-    kernel: CompiledKernel,
-    arrays: tuple[np.ndarray, np.ndarray],
-    result: np.ndarray,
-    expected: np.ndarray,
-    left_out: str,
-) -> None:
-    """Run a kernel over bytes that are none of the expected ones, and compare; raises InternalError."""
-    result[...] = (~expected).view(result.dtype).reshape(result.shape)
-    kernel(*arrays, result)
-    if not np.array_equal(_bytes_of(result), expected):
-        raise InternalError(
-            f"without {left_out} the bytes are others than with the whole schedule; please report it with {kernel!r} "
-            f"and the schedule {str(kernel.schedule) or 'none'}"
-        )
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
@@ -328,45 +293,19 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(array.tobytes(), np.uint8)
 
 
-# the text of an explanation
-
-
-def _passes(pipeline: str) -> list[str]:
-    """Return the text of a pipeline, a line a pass."""
-    return pipeline.replace("},", "},\n").splitlines()
-
-
-def _ablation_rows(ablation: Ablation) -> list[tuple[str, ...]]:
-    """Return a row for each pass that is left out together; the last has the result."""
-    *before, last = _passes(ablation.left_out)
-    if ablation.measured_us is None or ablation.times_as_fast is None:
-        found = (f"rejected: {ablation.rejected}",)
-    else:
-        found = (_us(ablation.measured_us), f"{ablation.times_as_fast:.2f}x")
-    return [*((name,) for name in before), (last, *found)]
-
-
-def _rate_rows(bound: Bound) -> list[tuple[str, ...]]:
+def _rates(bound: Bound) -> list[tuple[str, ...]]:
     """Return a row for the copy, and one for the lines."""
     return [
         ("copy of as many bytes", _us(bound.copy_us), f"at {bound.copy_bytes_per_s / 1e9:,.1f} GB/s"),
-        _lines_row("lines at random places", bound.lines_us, bound.lines_per_s),
+        ("lines at random places", _us(bound.lines_us), f"at {bound.lines_per_s / 1e6:,.0f} million a second"),
     ]
 
 
-def _lines_row(name: str, time_us: float, lines_per_s: float) -> tuple[str, ...]:
-    return name, _us(time_us), f"at {lines_per_s / 1e6:,.0f} million a second"
-
-
-def _rows(rows: list[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines whose first cells are of one width."""
-    width = max((len(row[0]) for row in rows), default=0)
+def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines whose first cells are of one width; a row of one cell is a sentence."""
+    width = max((len(row[0]) for row in rows if len(row) > 1), default=0)
     return [f"{row[0]:<{width}}  {'  '.join(row[1:])}".rstrip() for row in rows]
 
 
 def _us(time_us: float) -> str:
     return f"{time_us:>12,.1f} µs"
-
-
-def _bytes(count: float) -> str:
-    return f"{count / 1e6:>12,.3f} MB"

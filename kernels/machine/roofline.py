@@ -10,14 +10,14 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from ...ir.problem import Problem
 from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
-from ..host.cpu import free_memory_bytes, last_level_cache_bytes
+from ..host.cpu import free_memory_bytes
 from ..host.machine import machine_model
 from ..host.timing import Timings
 from ..runtime.array_checks import address
@@ -33,9 +33,9 @@ from .probes import (
     read_ways,
     touch,
 )
-from .traffic import LinesInOrder, Traffic, fewest_bytes, lines_in_order
+from .traffic import Traffic, fewest_bytes
 
-COPY, LINES, IN_ORDER = "copy", "random lines", "lines in order"
+COPY, LINES = "copy", "random lines"
 
 # The memory of the loops is at most this, and at most an eighth of the free memory. Of larger work a part is timed.
 MAX_BYTES = 2 * 1024**3
@@ -56,13 +56,19 @@ class Bound:
 
     Attributes:
         traffic: the fewest bytes of the gather.
-        copy_us: the time of a copy of as many bytes.
+        copy_us: the time of a copy of as many bytes; where it was measured, a median.
         lines_us: the time of reading as many lines at random places.
+        threads: how many the measured loops may use.
+        ways: the fastest way of each measured loop, "copy" and "random lines"; empty of a bound by a model.
+        rounds_us: microseconds of each round, by the same names.
     """
 
     traffic: Traffic
     copy_us: float
     lines_us: float
+    threads: int = 0
+    ways: Mapping[str, str] = field(default_factory=dict)
+    rounds_us: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def time_us(self) -> float:
@@ -84,69 +90,20 @@ class Bound:
         """The rate of the reads."""
         return 1e6 * self.traffic.lines / self.lines_us if self.lines_us else 0.0
 
-    @property
-    def bytes_by_stream(self) -> dict[str, float]:
-        """The bytes of each stream by its name."""
-        return dict(self.traffic.streams)
-
     def fraction(self, measured_us: float) -> float:
         """Return the bound divided by a measured time: 1 is as fast as the machine allows."""
         return self.time_us / measured_us
 
     def to_json(self) -> dict[str, Any]:
         """Return the bound as JSON can hold it."""
-        names = ("time_us", "bound_by", "copy_us", "lines_us", "copy_bytes_per_s", "lines_per_s")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "bytes": {**self.bytes_by_stream, "all": self.traffic.total_bytes},
-            **{name: value for name, value in asdict(self.traffic).items() if name != "streams"},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredBound(Bound):
-    """The roofline bound of a gather, timed in turn with it: its times are medians.
-
-    Attributes:
-        threads: how many the loops may use.
-        ways: the fastest way of each loop: "copy", "random lines", and with capacity misses "lines in order".
-        rounds_us: microseconds of each round, by the same names.
-        ordered_lines: lines that the cores load in the order of the indices, capacity misses included; None where they
-            were not counted.
-    """
-
-    threads: int
-    ways: Mapping[str, str]
-    rounds_us: Mapping[str, Sequence[float]]
-    ordered_lines: float | None = None
-
-    @property
-    def ordered_us(self) -> float | None:
-        """The time of reading `ordered_lines` at random places."""
-        if self.ordered_lines is None:
-            return None
-        return statistics.median(self.rounds_us[IN_ORDER]) if IN_ORDER in self.rounds_us else self.lines_us
-
-    @property
-    def in_order_us(self) -> float | None:
-        """The bound in the order of the indices, capacity misses included; never less than `time_us`."""
-        return None if self.ordered_us is None else max(self.time_us, self.ordered_us)
-
-    def fraction_in_order(self, measured_us: float) -> float | None:
-        """Return the bound in the order of the indices divided by the median time."""
-        return None if self.in_order_us is None else self.in_order_us / measured_us
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the bound as JSON can hold it."""
-        rounds_us = {name: [round(time_us, 3) for time_us in times] for name, times in self.rounds_us.items()}
-        return {
-            **Bound.to_json(self),
-            "ordered_lines": self.ordered_lines,
-            "bound_in_order_us": self.in_order_us,
-            "threads": self.threads,
-            "ways": dict(self.ways),
-            "rounds_us": rounds_us,
-        }
+        names = ["time_us", "bound_by", "copy_us", "lines_us", "copy_bytes_per_s", "lines_per_s"]
+        traffic = asdict(self.traffic)
+        streams = {**dict(traffic.pop("streams")), "all": self.traffic.total_bytes}
+        found = {**{name: getattr(self, name) for name in names}, "bytes": streams, **traffic}
+        if self.ways:
+            rounds_us = {name: [round(time_us, 3) for time_us in times] for name, times in self.rounds_us.items()}
+            found |= {"threads": self.threads, "ways": dict(self.ways), "rounds_us": rounds_us}
+        return found
 
 
 def model_bound(traffic: Traffic, model: MachineModel) -> Bound:
@@ -184,26 +141,24 @@ class TimedLoop:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLoops:
-    """The two loops that are timed in turn with a gather, and a third where it has capacity misses.
+    """The two loops that are timed in turn with a gather.
 
     Attributes:
         traffic: the fewest bytes of the gather.
         threads: how many the loops use at most.
-        timed: by name: "copy", "random lines", and "lines in order" where there are capacity misses.
-        in_order: the lines that the cores load in the order of the indices; None where they were not counted.
+        timed: by name: "copy" and "random lines".
     """
 
     traffic: Traffic
     threads: int
     timed: Mapping[str, TimedLoop]
-    in_order: LinesInOrder | None = None
 
     @property
     def calls(self) -> dict[str, Probe]:
         """The calls to time in turn with the gather, by name."""
         return {name: loop.call for name, loop in self.timed.items()}
 
-    def measured(self, timings: Timings) -> MeasuredBound:
+    def measured(self, timings: Timings) -> Bound:
         """Return the roofline bound from timings of `calls`, which may hold others too."""
         rounds_us = {
             name: [1e6 * seconds / loop.times for seconds in timings.rounds_s[name]]
@@ -211,22 +166,17 @@ class ReferenceLoops:
         }
         copy_us, lines_us = (statistics.median(rounds_us[name]) for name in (COPY, LINES))
         ways = {name: loop.way for name, loop in self.timed.items()}
-        ordered = None if self.in_order is None else self.in_order.lines
-        return MeasuredBound(self.traffic, copy_us, lines_us, self.threads, ways, rounds_us, ordered)
+        return Bound(self.traffic, copy_us, lines_us, self.threads, ways, rounds_us)
 
 
 def reference_loops(
     problem: Problem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
 ) -> ReferenceLoops:
     """Return the reference loops of a gather from `data`, or of a gradient that writes it; see `loops_of_traffic`."""
-    traffic, threads = fewest_bytes(problem, indices, data), available_threads()
-    in_order = lines_in_order(problem, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
-    return loops_of_traffic(traffic, table_bytes, sets, in_order)
+    return loops_of_traffic(fewest_bytes(problem, indices, data), table_bytes, sets)
 
 
-def loops_of_traffic(
-    traffic: Traffic, table_bytes: int, sets: int = 1, in_order: LinesInOrder | None = None
-) -> ReferenceLoops:
+def loops_of_traffic(traffic: Traffic, table_bytes: int, sets: int = 1) -> ReferenceLoops:
     """Return the reference loops of some traffic, each ready to run in its fastest way.
 
     They have memory of their own. Each call copies or reads another part of it, and writes to the same target, as the
@@ -236,21 +186,14 @@ def loops_of_traffic(
         traffic: the fewest bytes of the gather.
         table_bytes: the size of the array that it reads, or of a gradient writes.
         sets: how many sets of indices the gather uses in turn; the loops use as many parts in turn.
-        in_order: the lines that the cores load in the order of the indices, where they were counted.
     """
     threads = available_threads()
-    ways = loop_ways(traffic, table_bytes, threads, sets, in_order)
-    return ReferenceLoops(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()}, in_order)
+    ways = loop_ways(traffic, table_bytes, threads, sets)
+    return ReferenceLoops(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()})
 
 
-def loop_ways(
-    traffic: Traffic, table_bytes: int, threads: int, sets: int = 1, in_order: LinesInOrder | None = None
-) -> dict[str, dict[str, TimedLoop]]:
-    """Return every way to run "copy" and "random lines", and "lines in order" where there are capacity misses.
-
-    Capacity misses may hit in the last-level cache, even of a larger table: "lines in order" reads a table of the size
-    of that cache at most. It takes the arguments of `loops_of_traffic`.
-    """
+def loop_ways(traffic: Traffic, table_bytes: int, threads: int, sets: int = 1) -> dict[str, dict[str, TimedLoop]]:
+    """Return every way to run "copy" and "random lines"; the arguments are those of `loops_of_traffic`."""
     most = max(BLOCK_BYTES, min(MAX_BYTES, free_memory_bytes() // 8))
     read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
     written_bytes = max(dict(traffic.streams).get("output", 0.0), traffic.total_bytes / 2)
@@ -258,16 +201,10 @@ def loop_ways(
     source_bytes = max(table_bytes + sets * dict(traffic.streams).get("indices", 0.0), copied_bytes)
     memory = _touched(max(read_bytes, source_bytes), most, threads)
     table = memory[: _whole(read_bytes, BLOCK_BYTES)]
-    lines = min(len(table) // LINE_BYTES, math.ceil(traffic.lines))
-    ways = {
+    return {
         COPY: _copies(written_bytes, copied_bytes, memory[: _whole(source_bytes, BLOCK_BYTES)], threads, sets, most),
-        LINES: _reads(traffic.lines, lines, traffic.piece_lines, table, threads, sets),
+        LINES: _reads(traffic, table, threads, sets),
     }
-    if in_order is not None and in_order.lines > traffic.lines:
-        near = table[: _whole(last_level_cache_bytes(), BLOCK_BYTES)]
-        ordered = math.ceil(in_order.lines)
-        ways[IN_ORDER] = _reads(in_order.lines, ordered, in_order.piece_lines, near, threads, sets)
-    return ways
 
 
 def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
@@ -295,23 +232,18 @@ def _copies(
     return _offered(ways, threads, share, size + read, work_ns)
 
 
-def _reads(
-    wanted_lines: float, lines: int, piece_lines: float, table: np.ndarray, threads: int, sets: int
-) -> dict[str, TimedLoop]:
-    """Return the ways to read lines, each once before any is read twice, in pieces of adjacent lines.
-
-    The loop reads `lines` lines of the table in place of the `wanted_lines` that the gather reads.
-    """
-    adjacent = max(1, min(round(piece_lines), MAX_PIECE_LINES, lines, len(table) // LINE_BYTES))
+def _reads(traffic: Traffic, table: np.ndarray, threads: int, sets: int) -> dict[str, TimedLoop]:
+    """Return the ways to read the lines of a gather, in pieces of adjacent lines; fewer where the table has fewer."""
+    lines = min(len(table) // LINE_BYTES, math.ceil(traffic.lines))
+    adjacent = max(1, min(round(traffic.piece_lines), MAX_PIECE_LINES, lines))
     pieces = len(table) // (adjacent * LINE_BYTES)
-    count = math.ceil(lines / adjacent)
-    count = min(pieces, count) if lines * LINE_BYTES <= len(table) else count
-    numbers = random_places(pieces, count)
-    starts = _starts(max(pieces, count), count, sets)
+    count = min(pieces, math.ceil(lines / adjacent))
+    numbers = random_places(pieces)
+    starts = _starts(pieces, count, sets)
     windows = [(address(table), address(numbers), 0, first, first + count) for first in starts]
     read_lines, read_bytes = count * adjacent, count * adjacent * LINE_BYTES
     ways = read_ways(itertools.cycle(windows), (table, numbers), threads, adjacent)
-    share = read_lines / wanted_lines if wanted_lines else 1.0
+    share = read_lines / traffic.lines if traffic.lines else 1.0
     return _offered(ways, threads, share, read_bytes, machine_model().serial_ns(read_bytes, count, len(table)))
 
 

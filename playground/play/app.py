@@ -15,27 +15,26 @@ def imports():
 
     from gathernest.ir.semantics import Bounds
     from gathernest.kernels.problems.named_problem import OPERATORS
-    from gathernest.playground.play import live_stages, panels
-    from gathernest.playground.play.live_stages import check_bytes
-    from gathernest.playground.play.session import NO_STAGE, Session
+    from gathernest.playground.play import page, work
+    from gathernest.playground.play.page import NO_STAGE, Session
     from gathernest.playground.play.settings import FIRST, LinkError, Settings
 
-    return Bounds, FIRST, LinkError, NO_STAGE, OPERATORS, Session, Settings, check_bytes, live_stages, mo, panels
+    return Bounds, FIRST, LinkError, NO_STAGE, OPERATORS, Session, Settings, mo, page, work
 
 
 @app.cell
-def link(FIRST, LinkError, Session, Settings, live_stages, mo, panels):
+def link(FIRST, LinkError, Session, Settings, mo, page, work):
     try:
         start, _said = Settings.from_query(mo.query_params().to_dict()), None
     except LinkError as _error:
-        start, _said = FIRST, mo.Html(panels.mistake_panel(live_stages.Mistake("The link", str(_error))))
+        start, _said = FIRST, mo.Html(page.mistake_panel(work.Mistake("The link", str(_error))))
     session = Session.of(start)
     _said  # noqa: B018
     return session, start
 
 
 @app.cell
-def gather(Bounds, OPERATORS, mo, panels, start):
+def gather(Bounds, OPERATORS, mo, page, start):
     _modes = [mode.value for mode in Bounds]
     operator = mo.ui.dropdown(OPERATORS, start.operator, label="operator")
     data = mo.ui.text(start.data, label="data", debounce=False)
@@ -45,7 +44,7 @@ def gather(Bounds, OPERATORS, mo, panels, start):
     bounds = mo.ui.dropdown(_modes, start.bounds, label="bounds")
     mo.vstack(
         [
-            mo.Html(panels.heading("The gather")),
+            mo.Html(page.heading("The gather")),
             mo.hstack([operator, bounds], justify="start", wrap=True),
             mo.hstack([data, indices], justify="start", wrap=True),
             mo.hstack([axis, batch_dims], justify="start", wrap=True),
@@ -62,24 +61,24 @@ def scale_choice(mo, operator, start):
 
 
 @app.cell
-def steps_editor(live_stages, mo, panels, start):
-    _begun = live_stages.begin(start)
+def steps_editor(mo, page, start, work):
+    _begun = work.begin(start)
     _text = start.steps
     if _text is None:
-        _text = "" if isinstance(_begun, live_stages.Mistake) else live_stages.chosen_steps(_begun.script)
+        _text = "" if isinstance(_begun, work.Mistake) else "".join(f"{call}\n" for call in _begun.script.calls)
     steps = mo.ui.code_editor(_text, min_height=120, show_copy_button=False)
-    mo.vstack([mo.Html(panels.heading("The schedule, one step in each line")), steps])
+    mo.vstack([mo.Html(page.heading("The schedule, one step in each line")), steps])
     return (steps,)
 
 
 @app.cell
-def stage_choice(NO_STAGE, live_stages, made, mo, panels, session):
-    names = live_stages.stage_names(made)
+def stage_choice(NO_STAGE, made, mo, page, session, work):
+    names = work.stage_names(made)
     chosen = mo.ui.dropdown(
         [NO_STAGE, *names], session.stage_in(names), allow_select_none=False, on_change=session.choose, label="stage"
     )
     reset = mo.ui.button(value=session.resets, on_click=lambda times: times + 1, label="Reset")
-    mo.vstack([mo.Html(panels.heading("A stage to edit")), mo.hstack([chosen, reset], justify="start")])
+    mo.vstack([mo.Html(page.heading("A stage to edit")), mo.hstack([chosen, reset], justify="start")])
     return chosen, names, reset
 
 
@@ -103,54 +102,52 @@ def wanted_settings(Settings, axis, batch_dims, bounds, data, indices, mo, opera
 
 
 @app.cell
-def mistake(live_stages, mo, session, wanted):
-    _begun = live_stages.begin(wanted)
-    _wrong = _begun if isinstance(_begun, live_stages.Mistake) else _begun.mistake
+def mistake(work, mo, session, wanted):
+    _begun = work.begin(wanted)
+    _wrong = _begun if isinstance(_begun, work.Mistake) else _begun.mistake
     mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong) if _wrong else ""))
     script = _begun.script
     return (script,)
 
 
 @app.cell
-def nest(mo, panels, script, session):
+def nest(mo, page, script, session):
     # The nest is of the steps alone: it is there before the other stages are made.
-    mo.Html(session.keep("nest", panels.nest_panel(script.nest)))
+    mo.Html(session.keep("nest", page.panel("The nest", page.code(script.nest))))
     return
 
 
 @app.cell
-def all_stages(live_stages, mo, script, session):
+def all_stages(work, mo, script, session):
     plan = script.plan
-    made = live_stages.stages(plan)
-    _wrong = made if isinstance(made, live_stages.Mistake) else None
+    made = work.stages(plan)
+    _wrong = made if isinstance(made, work.Mistake) else None
     mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong)) if _wrong else None)
     return made, plan
 
 
 @app.cell
-def edited_mistake(chosen, edited, live_stages, made, mo, plan, session, stage_text, wanted):
+def edited_mistake(chosen, edited, work, made, mo, plan, session, stage_text, wanted):
     settings = session.edited(wanted, chosen.value, stage_text.value, None if edited is None else made[edited].text)
     session.write_link(mo.query_params(), settings)
-    plan_shown = live_stages.with_edit(plan, settings.stage, settings.text) if settings.text else plan
-    stages = live_stages.stages(plan_shown) if settings.text else made
-    _wrong = stages if isinstance(stages, live_stages.Mistake) else None
+    plan_shown = work.with_edit(plan, settings.stage, settings.text) if settings.text else plan
+    stages = work.stages(plan_shown) if settings.text else made
+    _wrong = stages if isinstance(stages, work.Mistake) else None
     mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong)) if _wrong else None)
     return plan_shown, settings, stages
 
 
 @app.cell
-def edited_nest(edited, live_stages, mo, panels, session, settings, stages):
+def edited_nest(edited, mo, page, session, settings, stages, work):
     mo.stop(not settings.text)
-    mo.Html(
-        session.keep("nest", panels.nest_panel(live_stages.nest_of(stages, edited), "The nest with the edited stage"))
-    )
+    mo.Html(session.keep("nest", page.panel("The nest with the edited stage", page.code(work.nest_of(stages, edited)))))
     return
 
 
 @app.cell
-def bytes_check(check_bytes, is_listed, mo, panels, plan_shown, session):
+def bytes_check(is_listed, mo, page, plan_shown, session, work):
     is_listed  # noqa: B018  # the stages are shown first: this takes longer
-    mo.Html(session.keep("bytes", panels.bytes_panel(check_bytes(plan_shown))))
+    mo.Html(session.keep("bytes", page.bytes_panel(work.check_bytes(plan_shown))))
     return
 
 
@@ -162,12 +159,12 @@ def agreement(mo, session, settings):
 
 
 @app.cell
-def machine(agree, mo, panels, plan_shown, session, settings):
+def machine(agree, mo, page, plan_shown, session, settings):
     def _work():
         _thread = mo.current_thread()
         session.follow(settings, plan_shown, lambda text: mo.output.replace(mo.Html(text)), lambda: _thread.should_exit)
 
-    mo.stop(session.waits(settings, agreed=agree.value), mo.Html(panels.waiting_panel()))
+    mo.stop(session.waits(settings, agreed=agree.value), mo.Html(page.panel("The time", page.paragraph(page.WAITING))))
     mo.Thread(target=_work, daemon=True).start()
     mo.Html(session.machine_panels(plan_shown, is_current=False))
     return
@@ -194,9 +191,9 @@ def explanation(explain, mo, session, settings):
 
 
 @app.cell
-def stage_list(edited, mo, panels, session, settings, stages):
+def stage_list(edited, mo, page, session, settings, stages):
     is_listed = True
-    mo.Html(session.keep("stages", panels.stages_panel(stages, edited if settings.text else None)))
+    mo.Html(session.keep("stages", page.stages_panel(stages, edited if settings.text else None)))
     return (is_listed,)
 
 

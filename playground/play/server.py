@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from ...ir.errors import DependencyError, GathernestError
-from .worker import WORKER
+from .work import WORKER
 
 HOST, PORT = "127.0.0.1", 2718
 # Ports differ where another machine reaches this one through a tunnel.

@@ -125,13 +125,12 @@ class StepLineError(ScheduleError):
     Attributes:
         line: its number, from 1.
         text: the line.
-        cause: what the schedule language raised for the step; None where the line cannot be read.
+        cause: why.
     """
 
-    def __init__(self, line: int, text: str, cause: ScheduleError | str):
+    def __init__(self, line: int, text: str, cause: ScheduleError):
         super().__init__(f"line {line} of the steps: {cause}")
-        self.line, self.text = line, text
-        self.cause = cause if isinstance(cause, ScheduleError) else None
+        self.line, self.text, self.cause = line, text, cause
 
 
 def apply_lines(script: NestScript, text: str) -> None:
@@ -146,73 +145,58 @@ def apply_lines(script: NestScript, text: str) -> None:
         try:
             for method, positional, named in _calls(line.strip()):
                 getattr(script, method)(*positional, **named)
-        except StepLineError:
-            raise
         except ScheduleError as error:
             raise StepLineError(number, line, error) from None
-        except _UnreadableError as error:
-            raise StepLineError(number, line, str(error)) from None
 
 
-class _UnreadableError(Exception):
-    """A line is no step."""
-
-
-Call = tuple[str, tuple[Any, ...], dict[str, Any]]
-
-
-def _calls(line: str) -> Iterator[Call]:
-    """Yield the calls of a line, in order."""
+def _calls(line: str) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
+    """Yield the calls of a line in order, each as its method and its arguments; raises ScheduleError."""
     if not line or line.startswith("#") or line in _IGNORED:
         return
     if _PASS.fullmatch(line):
-        yield "apply", (line.rstrip(","),), {}
+        yield "apply", [line.rstrip(",")], {}
         return
+    expected = f"expected a step such as {EXAMPLE}, got {show(line)}"
+    chain: list[ast.Call] = []
     try:
-        yield from _chain(ast.parse(line, mode="eval").body, line)
+        node = ast.parse(line, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {show(line)}{_hint(line)}") from None
-
-
-def _hint(line: str) -> str:
-    if re.match(r"\w+\s*=", line):
-        return "; the gather is set above, so leave this line out, and name loops by text"
-    return "; write one step a line, with its quotation marks and parentheses closed"
-
-
-def _chain(node: ast.expr, line: str) -> Iterator[Call]:
-    """Yield the calls of `s.a(...).b(...)`, the first one first."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
-        raise _UnreadableError(f"expected a step such as {EXAMPLE}, got {show(line)}; write one step a line")
-    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
-        yield from _chain(node.func.value, line)
-    method = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-    if method not in NAMES:
-        closest = did_you_mean(method, NAMES)
-        raise _UnreadableError(f"there is no step {show(method)}; the steps are {', '.join(NAMES)}{closest}")
-    positional = tuple(_value(argument, line) for argument in node.args)
-    named = {}
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            raise _UnreadableError(f"{method}: ** is not read here; write the arguments out")
-        named[keyword.arg] = _value(keyword.value, line)
-    _check_arguments(method, positional, named)
-    yield method, positional, named
+        is_assignment = re.match(r"\w+\s*=", line)
+        way_out = "write one step a line, with its quotation marks and parentheses closed"
+        way_out = (
+            "the gather is set above, so leave this line out, and name loops by text" if is_assignment else way_out
+        )
+        raise ScheduleError(f"{expected}; {way_out}") from None
+    while not isinstance(node, ast.Name):  # `s`, or the method where a line begins with it
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+            raise ScheduleError(f"{expected}; write one step a line")
+        chain.append(node)
+        node = node.func if isinstance(node.func, ast.Name) else node.func.value
+    for call in reversed(chain):
+        method = call.func.id if isinstance(call.func, ast.Name) else call.func.attr  # type: ignore[attr-defined]
+        if method not in NAMES:
+            closest = did_you_mean(method, NAMES)
+            raise ScheduleError(f"there is no step {show(method)}; the steps are {', '.join(NAMES)}{closest}")
+        positional = [_value(argument, line) for argument in call.args]
+        if any(keyword.arg is None for keyword in call.keywords):
+            raise ScheduleError(f"{method}: ** is not read here; write the arguments out")
+        named = {str(keyword.arg): _value(keyword.value, line) for keyword in call.keywords}
+        signature = inspect.signature(getattr(NestScript, method))
+        try:
+            signature.bind(None, *positional, **named)
+        except TypeError as error:
+            taken = ", ".join(
+                str(each).partition(":")[0] for name, each in signature.parameters.items() if name != "self"
+            )
+            raise ScheduleError(f"{method}: {error}; it takes ({taken})") from None
+        yield method, positional, named
 
 
 def _value(node: ast.expr, line: str) -> Any:
+    """Return the text or the number that an argument is; raises ScheduleError."""
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         text = shorten(ast.get_source_segment(line, node) or line)
         mended = f'; a loop is named by text: "{text}"' if isinstance(node, ast.Name) else "; write the value itself"
-        raise _UnreadableError(f"expected a text or a number, got {text}{mended}") from None
-
-
-def _check_arguments(method: str, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-    signature = inspect.signature(getattr(NestScript, method))
-    try:
-        signature.bind(None, *positional, **named)
-    except TypeError as error:
-        taken = ", ".join(str(each).partition(":")[0] for name, each in signature.parameters.items() if name != "self")
-        raise _UnreadableError(f"{method}: {error}; it takes ({taken})") from None
+        raise ScheduleError(f"expected a text or a number, got {text}{mended}") from None

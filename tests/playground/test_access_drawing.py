@@ -12,14 +12,15 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError, GathernestError
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.machine.explain import Ablation, Explanation
-from gathernest.kernels.machine.roofline import Bound, MeasuredBound
+from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.playground.accesses import accesses_of, small_instance
-from gathernest.playground.drawings import access_drawing, stream_drawing, worth_drawing
+from gathernest.playground.drawings import access_drawing
+from gathernest.playground.sections import byte_bars, time_bars, worth_bars
 from gathernest.playground.trace import thread_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -211,7 +212,7 @@ def test_an_edited_stage_is_drawn_of_given_indices_and_named_otherwise(tmp_path)
 TRAFFIC = Traffic((("indices", 1e5), ("data", 3e6), ("output", 1.5e6)), lines=46875.0, piece_lines=4.0)
 BOUND = Bound(TRAFFIC, copy_us=40.0, lines_us=60.0)
 WAYS = {"copy": "stores <plain>", "random lines": "8 at a time"}
-MEASURED = MeasuredBound(TRAFFIC, 40.0, 60.0, 2, WAYS, {"copy": (40.0,), "random lines": (60.0,)})
+MEASURED = Bound(TRAFFIC, 40.0, 60.0, 2, WAYS, {"copy": (40.0,), "random lines": (60.0,)})
 EXPLANATION = Explanation(
     gather="gather 1000x64xf32 by 100xi64",
     schedule="vectorize-inner{lanes=8}",
@@ -229,16 +230,10 @@ EXPLANATION = Explanation(
         Ablation("tile-loops{loops=indices sizes=64}", rejected="<no> & never"),
     ),
 )
-IN_ORDER = replace(
-    MEASURED,
-    ordered_lines=5e4,
-    ways={**WAYS, "lines in order": "as they come"},
-    rounds_us={**MEASURED.rounds_us, "lines in order": (90.0, 110.0, 100.0)},
-)
 NO_BYTES = Traffic((("indices", 0.0), ("data", 0.0), ("output", 0.0)), 0.0, 1.0)
 EXPLANATIONS = {
     "whole": EXPLANATION,
-    "with_lines_in_order": replace(EXPLANATION, bound=IN_ORDER, predicted_us=None),
+    "without_prediction": replace(EXPLANATION, predicted_us=None),
     "without_passes": replace(EXPLANATION, schedule="", ablations=()),
     "without_bytes": replace(EXPLANATION, bound=replace(MEASURED, traffic=NO_BYTES)),
     "of_a_busy_machine": replace(EXPLANATION, fastest_us=40.0),
@@ -247,9 +242,11 @@ EXPLANATIONS = {
 
 
 @pytest.mark.parametrize("name", EXPLANATIONS)
-def test_explanation_is_the_reviewed_text_and_drawing(name, golden):
+def test_explanation_is_the_reviewed_text_with_its_bars(name, golden):
     explanation = EXPLANATIONS[name]
-    parts = [str(explanation), stream_drawing(explanation), worth_drawing(explanation)]
-    for svg in parts[1:]:
-        ElementTree.fromstring(svg)
-    golden(f"drawings/explanation_{name}.txt", "\n".join(parts).replace("><", ">\n<"))
+    groups = byte_bars(explanation.bound.traffic.streams), time_bars(explanation), worth_bars(explanation)
+    parts = [str(explanation)]
+    for group in groups:
+        rows = (f"{name} | {value} of {group.longest} | {text} | {kind}" for name, value, text, kind in group.rows)
+        parts += [f"\n{group.heading} {group.marked or ''}".rstrip(), *rows]
+    golden(f"drawings/explanation_{name}.txt", "\n".join(parts))

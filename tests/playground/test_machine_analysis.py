@@ -2,14 +2,13 @@
 
 import json
 import platform
-from xml.etree import ElementTree
 
 import pytest
 
 from gathernest.lowering.provenance.assembly import Instruction, kind_of, loops_of
 from gathernest.lowering.provenance.trace import Line, MachineLoop
-from gathernest.playground.drawings import port_drawing
 from gathernest.playground.machine_analysis import MachineAnalysis, MachineAnalysisError, machine_analysis
+from gathernest.playground.sections import port_bars
 
 SVG = "{http://www.w3.org/2000/svg}"
 COPY = ["copy:", "xorl %eax, %eax", ".L1:", "vmovups (%rsi,%rax), %ymm0", "vmovups %ymm0, (%rdi,%rax)"]
@@ -170,12 +169,11 @@ def test_the_tool_of_numbas_llvm_goes_first_and_then_the_newest(install):
 
 def test_bars_of_ports_stand_beside_the_cycles_of_an_iteration(install):
     install("llvm-mca", printed(5), version=LLVM)
-    svg = port_drawing(machine_analysis(*read(COPY), element_bytes=4, cpu="<cpu>"))
-    root = ElementTree.fromstring(svg)
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert texts[0].startswith("2.5 cycles an iteration, 0.31 an element, on <cpu> if every load hits")
-    widths = [float(rect.get("width")) for rect in root.iter(f"{SVG}rect")]
-    assert widths == sorted(widths, reverse=True) and len(widths) == 3
+    bars = port_bars(machine_analysis(*read(COPY), element_bytes=4, cpu="any"))
+    assert bars.heading.startswith("2.5 cycles an iteration, 0.31 an element, on any if every load hits")
+    cycles = [value for _, value, *_ in bars.rows]
+    assert cycles == sorted(cycles, reverse=True) and len(cycles) == 3
+    assert bars.marked == (2.5, "an iteration: 2.5 cycles") and bars.longest == 2.5
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the assembly is of x86-64")

@@ -16,7 +16,7 @@ import numpy as np
 from ...ir.element_types import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.machine.roofline import MeasuredBound
+from ...kernels.machine.roofline import Bound
 from .cases import Case, Inputs
 from .peers import Call, Peer, compile_case, expected
 
@@ -54,7 +54,7 @@ class Measured:
     rejected: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     rounds_us: dict[str, list[float]] = field(default_factory=dict)
-    bound: MeasuredBound | None = None
+    bound: Bound | None = None
     new: "Measured | None" = None
 
     @property
@@ -83,13 +83,6 @@ class Measured:
         if self.bound is None or OURS not in self.median_us:
             return None
         return self.bound.fraction(self.median_us[OURS])
-
-    @property
-    def of_bound_in_order(self) -> float | None:
-        """The same with the bound in the order of the indices, where it is known."""
-        if self.bound is None or OURS not in self.median_us:
-            return None
-        return self.bound.fraction_in_order(self.median_us[OURS])
 
 
 def measure(

@@ -89,10 +89,6 @@ class Report:
         """Return the geometric mean of the fractions of the roofline bound, for gathers larger than the last cache."""
         return geometric_mean([one.of_bound for one in self._beyond_cache()])
 
-    def of_bound_in_order(self) -> float | None:
-        """Return the same for the bound in the order of the indices, over the cases where it is known."""
-        return geometric_mean([one.of_bound_in_order for one in self._beyond_cache()])
-
     def _beyond_cache(self) -> list[Measured]:
         large = (one for one in self.measured if larger_than(one.case, last_level_bytes()))
         return [one for one in large if one.case.family not in APART]
@@ -134,7 +130,6 @@ def as_json(report: Report) -> dict[str, Any]:
         **_means_json(report),
         "new": None if new is None else _means_json(new),
         "of_bound_beyond_cache": report.of_bound(),
-        "of_bound_in_order_beyond_cache": report.of_bound_in_order(),
     }
 
 
@@ -154,7 +149,7 @@ def _case_json(one: Measured) -> dict[str, Any]:
         **_figures_json(one),
         "new": None if one.new is None else _figures_json(one.new),
         "bound": None if one.bound is None else one.bound.to_json(),
-        **{name: getattr(one, name) for name in ("bound_us", "of_bound", "of_bound_in_order")},
+        **{name: getattr(one, name) for name in ("bound_us", "of_bound")},
     }
 
 
@@ -245,11 +240,9 @@ def table_of(report: Report) -> tuple[list[str], list[list[Any]]]:
 
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
-    fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
     means = [f"{name:<22} {_mean_text(mean)}" for name, mean in _means(report).items()]
-    return means + [
-        f"{name:<22} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
-    ]
+    mean = report.of_bound()
+    return [*means, f"{'of the bound':<22} {_percent(mean):>7}, cases larger than cache"] if mean else means
 
 
 def _mean_text(mean: Mean) -> str:

@@ -60,7 +60,7 @@ here. The exit status is 1 where a stage gives other bytes than the reference.
 are counted from the first byte of each array. --bisect interprets every stage
 on small arrays; -o writes a file that `gathernest exec` runs again."""
 # The options that are only for a way to run a stage, by the option that chooses it; None compares its bytes.
-OPTIONS_OF = {None: ("engine", "compare"), "step": ("stage", "threads"), "bisect": ("prove", "output")}
+OPTIONS_OF = {None: ("engine", "compare", "caches"), "step": ("stage", "threads"), "bisect": ("prove", "output")}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -79,6 +79,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--json")
     add_option(parser, "--engine NAME", "interpreter (the default), numba or upstream")
     add_option(parser, "--compare WITH", "reference (the default) or another stage of the same gather")
+    add_option(parser, "--caches", "simulate the caches: lines fetched, reused and evicted by each array and loop")
     group = parser.add_argument_group("one element")
     add_option(group, "--step PLACE", "step through an element of the result: its position, as 3,1, or its number")
     stage = "operator or a pass; the scheduled nest, or FILE as it is, when omitted"
@@ -118,6 +119,7 @@ def _check_options(options: argparse.Namespace, way: str | None) -> None:
 
 
 def _run_stage(options: argparse.Namespace) -> int:
+    from ...playground.caches import simulate_caches
     from ...playground.check import check_stage, difference, reference_result
     from ...playground.stage import execute, lowered
 
@@ -144,8 +146,11 @@ def _run_stage(options: argparse.Namespace) -> int:
         other = lowered(read_file(compare)[1], None, engine)
         wanted = execute(other, problem, data, indices, engine)
         found = difference(module, problem, data, indices, execute(module, problem, data, indices, engine), wanted)
+    has_run = not isinstance(wanted, GathernestError) and (found is None or found.position is not None)
+    caches = simulate_caches(module, problem, data, indices) if options.caches and has_run else None
     facts = {"file": options.file, "engine": engine, "compared_with": compare, "equal": found is None}
     if options.json:
+        facts |= {} if caches is None else {"caches": caches.to_json()}
         print(json.dumps({**facts, "difference": None if found is None else str(found)}))
     elif found is None:
         is_rejected = isinstance(wanted, GathernestError)
@@ -153,6 +158,8 @@ def _run_stage(options: argparse.Namespace) -> int:
         make_console().print(f"{options.file}: {engine} {said}")
     else:
         make_console(stderr=True).print(f"{options.file}: {engine} differs from {compare}: {found}")
+    if caches is not None and not options.json:
+        make_console().print(str(caches))
     return DONE if found is None else FAILED
 
 

@@ -20,7 +20,7 @@ def test_explanation_has_bytes_bound_time_and_passes():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=2)
     assert found.gather == "gather 300x16xf32 by 50xi64, axis 0, batch_dims 0, bounds error"
     assert found.schedule == TILED
-    assert found.model_bound.bytes_by_stream["output"] == 50 * 64
+    assert dict(found.model_bound.traffic.streams)["output"] == 50 * 64
     assert found.model_bound.traffic.is_counted
     assert found.rounds == 2
     assert found.fraction == found.bound.time_us / found.measured_us > 0
@@ -47,7 +47,6 @@ def test_text_has_a_part_for_each_question(golden, without_numbers):
         kernel = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED)
         found = kernel.explain(rounds=1)
     assert {name: len(times) for name, times in found.bound.rounds_us.items()} == {"copy": 1, "random lines": 1}
-    assert found.fraction_in_order == found.fraction
     assert found.predicted_us == predict(kernel.plan.schedule, kernel.plan.layout.nest, BUILT_IN["zen3"]).time_us
     text = re.sub(r"(?m)^(the machine is|the median is) .*\n", "", without_numbers(str(found)))
     text = re.sub(r"(?m)^\d+ lines of data", "# lines of data", text)  # a row has two lines where it is not aligned
@@ -119,10 +118,9 @@ def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline
 def test_every_operator_and_layout_is_explained_over_made_up_arrays(operator, data, indices, axis):
     found = gn.compile(operator, data, indices, axis, schedule="").explain(rounds=1)
     assert found.measured_us > 0
-    assert set(found.model_bound.bytes_by_stream) == (
+    assert set(dict(found.model_bound.traffic.streams)) == (
         {"indices", "grad", "output"} if operator.endswith("_grad") else {"indices", "data", "output"}
     )
-    assert (found.fraction_in_order is None) == operator.endswith("_grad")
 
 
 def test_given_arrays_of_other_sizes_are_explained_as_they_are():

@@ -2,14 +2,8 @@
 
 import pytest
 
-from gathernest.kernels.machine.fit import (
-    cache_ends,
-    derived_fields,
-    element_fields,
-    intervals,
-    is_wide,
-    shared_from_ns,
-)
+from gathernest.kernels.machine.calibrate import DRAWS, cache_ends, fit_fields, interval, is_wide, shared_from_ns
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 KB, MB = 1024, 1024**2
 REPORTED = (32 * KB, MB, 32 * MB)
@@ -31,7 +25,28 @@ def test_a_last_cache_shared_with_strangers_ends_where_reads_become_slow():
     assert 32 * MB <= last <= 64 * MB
 
 
+ELEMENTS = {
+    f"{level} elements {way}": took
+    for level in ("L3", "memory")
+    for way, took in {"alone": 2.0, "near": 1.2, "far": 1.5, "near, streamed": 1.2}.items()
+}
 TIMES = {
+    **{f"latency {size}": took for size, took in latencies(*REPORTED).items()},
+    **{f"{place} {way}": 0.02 for place in ("L2", "L3", "memory") for way in ("cached stores", "non-temporal stores")},
+    "all threads cached stores": 0.04,
+    "all threads non-temporal stores": 0.05,
+    "all threads read": 2.0,
+    "rows, cached stores": 20.0,
+    "rows, non-temporal stores": 17.44,
+    "summed rows, interleaved": 3.0,
+    "summed rows, fissioned": 2.0,
+    "lines L1": 0.3,
+    "lines L2": 0.7,
+    "lines L3 far": 1.4,
+    "lines L3 near": 1.6,
+    **{f"far {each}": took for each, took in ((64, 4.0), (128, 3.0), (256, 5.0))},
+    "ascending scalars": 6.0,
+    "ascending gathered scalars": 3.0,
     "gathered scalars": 0.63,
     "check": 0.12,
     "scalars": 0.42,
@@ -40,14 +55,22 @@ TIMES = {
     "launch": 11_500.0,
     "rested serial": 21_000.0,
     "wake": 31_000.0,
+    **ELEMENTS,
 }
 
 
-def test_fields_are_differences_of_times():
-    fields = derived_fields(TIMES, threads=2)
+def test_fields_are_ratios_and_differences_of_times():
+    fields = fit_fields(TIMES, BUILT_IN["zen4"], threads=2)
     assert fields["byte_ns"] == pytest.approx(0.035)
     assert fields["lane_gather_ns"] == pytest.approx(1.5 * fields["lane_load_ns"])
     assert fields["launch_ns"] == 1000.0
+    assert fields["line_ns"] == (0.3, 0.7, 1.4, 3.0)
+    assert fields["store_times"] == pytest.approx(1.5)  # the difference beside a copy of as many bytes
+    assert (fields["interleaved_times"], fields["strayed_lines"]) == (1.5, 1.0)
+    assert fields["memory_bytes_per_ns"] == pytest.approx(50) and fields["one_way_share"] == 1.0
+    assert fields["memory_ns"] == 128.0
+    no_copy = fit_fields({**TIMES, "all threads read": 8.0}, BUILT_IN["zen4"], threads=2)
+    assert no_copy["one_way_share"] == 0.5  # 16 bytes a nanosecond of 50
 
 
 @pytest.mark.parametrize("threads", [2, 16])
@@ -55,35 +78,29 @@ def test_sharing_pays_from_where_both_regrets_are_equal(threads):
     work_ns = shared_from_ns(1000.0, 10_000.0, threads)
     asleep, spinning = (work_ns + 10_000.0) / work_ns, work_ns / (work_ns / threads + 1000.0)
     assert asleep == pytest.approx(spinning)
-    assert derived_fields(TIMES, threads=2)["wake_ns"] == shared_from_ns(1000.0, 10_000.0, 2)
+    assert fit_fields(TIMES, BUILT_IN["zen4"], threads=2)["wake_ns"] == shared_from_ns(1000.0, 10_000.0, 2)
 
 
 def test_one_thread_launches_nothing():
-    assert not {"launch_ns", "wake_ns"} & derived_fields(TIMES, threads=1).keys()
-
-
-def elements(**changes: float) -> dict[str, float]:
-    ways = {"alone": 2.0, "near": 1.2, "far": 1.5, "near, streamed": 1.2, **changes}
-    return {f"{level} elements {way}": took for level in ("L3", "memory") for way, took in ways.items()}
+    assert not {"launch_ns", "wake_ns"} & fit_fields(TIMES, BUILT_IN["zen4"], threads=1).keys()
 
 
 def test_elements_cost_what_they_differ_by_and_a_prefetch_costs_its_instructions():
-    fields = element_fields(elements(), (1.4, 3.0), uop_ns=0.05)
-    assert fields["near_line_ns"] == pytest.approx((1.1, 2.7))
-    assert fields["alone_line_ns"] == pytest.approx((1.4 + 0.5 + 0.3, 3.0 + 0.5 + 0.3))
+    fields = fit_fields(TIMES, BUILT_IN["zen4"], threads=1)
+    near, alone = fields["near_line_ns"], fields["alone_line_ns"]
+    assert near == pytest.approx((1.1, 2.7))
+    assert alone[1] - alone[0] == pytest.approx(1.6) and alone[0] > 1.4 + 0.5
     assert fields["streamed_times"] == 1.0
+    slower = fit_fields({**TIMES, "memory elements near, streamed": 3.9}, BUILT_IN["zen4"], threads=1)
+    assert slower["streamed_times"] == pytest.approx(2.0)
 
 
-def test_an_interval_is_narrow_where_one_pass_of_many_is_slow_and_wide_between_two_speeds():
-    """One slow pass of eleven does not move the median of drawn passes, and half of them do."""
-    steady, two_speeds = [2.0] * 10 + [9.0], [1.0, 2.0] * 5
-    found = intervals(
-        {"steady": steady, "two": two_speeds}, lambda times: {"rate": times["steady"], "pair": (1.0, times["two"])}
-    )
-    assert found == {"rate": (2.0, 2.0), "pair": ((1.0, 1.0), (1.0, 2.0))}
-    assert not is_wide(found["rate"], 1.25) and is_wide(found["pair"], 1.25)
+def test_an_interval_leaves_out_the_lowest_and_the_highest_tenth():
+    assert interval([float(number) for number in range(DRAWS)]) == (4.0, 35.0)
+    assert interval([(1.0, float(number)) for number in range(DRAWS)]) == ((1.0, 4.0), (1.0, 35.0))
 
 
 @pytest.mark.parametrize(("ends", "wide"), [((4, 5), False), ((4, 5.1), True), ((0.0, 0.0), False), ((0.0, 0.1), True)])
 def test_an_interval_is_wide_beyond_the_ratio(ends, wide):
-    assert is_wide(ends, 1.25) is wide
+    low, high = ends
+    assert is_wide(low, high) is wide and is_wide((1.0, low), (1.0, high)) is wide

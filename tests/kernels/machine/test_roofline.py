@@ -11,7 +11,7 @@ from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.machine import probes
 from gathernest.kernels.machine.probes import DISTANCES_LINES, FISSIONED_READS, READS, Probe, Window
 from gathernest.kernels.machine.roofline import loop_ways, loops_of_traffic, model_bound
-from gathernest.kernels.machine.traffic import LinesInOrder, Traffic
+from gathernest.kernels.machine.traffic import Traffic
 from gathernest.kernels.runtime.array_checks import address
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
@@ -95,42 +95,21 @@ def test_every_way_runs_on_any_size(traffic, table_bytes, sets, threads):
                     candidate.call()
 
 
-@pytest.mark.parametrize("piece_lines", [1.0, 3.0])
-def test_lines_in_order_read_a_table_that_the_last_cache_holds_over_and_over(piece_lines):
-    table_lines = 128
-    ways = loop_ways(traffic_of(2**13, 100), 2**13, 2, 3, LinesInOrder(1000, piece_lines))["lines in order"]
-    for candidate in ways.values():
-        call, (table, places) = candidate.call, candidate.call.memory
-        assert len(table) == table_lines * 64
-        for source, numbers, _, first, last in windows_of(call, 3):
-            assert (source, numbers, first) == (address(table), address(places), 0)
-            assert last <= len(places) - probes.MAX_DISTANCE
-            assert (last - first) * call.lines * call.repeats == pytest.approx(candidate.times * 1000)
-        pieces = table_lines // call.lines
-        assert sorted(places[pieces : 2 * pieces]) == list(range(pieces))
-        candidate.call()
-
-
-def test_bound_in_order_is_the_larger_of_both():
+def test_the_bound_is_the_larger_of_both_medians_for_the_work_of_the_gather():
     with knobs.scope(num_threads=1):
-        found = loops_of_traffic(traffic_of(2000, 20), 4096, in_order=LinesInOrder(100, 1.0))
+        found = loops_of_traffic(traffic_of(2000, 20), 4096)
     times = {name: candidate.times for name, candidate in found.timed.items()}
-    assert list(times) == ["copy", "random lines", "lines in order"]
-    rounds_us = {"copy": 3, "random lines": 2, "lines in order": 12}
-    bound = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
-    assert (bound.time_us, bound.ordered_us, bound.in_order_us) == (
-        pytest.approx(3),
-        pytest.approx(12),
-        bound.ordered_us,
-    )
-    assert (bound.fraction(24), bound.fraction_in_order(24)) == (pytest.approx(1 / 8), pytest.approx(1 / 2))
-    stored = bound.to_json()
-    assert (stored["lines"], stored["ordered_lines"]) == (20, 100)
-    assert (stored["time_us"], stored["bound_in_order_us"]) == (pytest.approx(3), pytest.approx(12))
-    assert set(stored["rounds_us"]) == set(stored["ways"]) == set(times)
-    rounds_us["copy"] = 15
-    bound = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
-    assert bound.in_order_us == bound.time_us == pytest.approx(15)
+    assert list(times) == ["copy", "random lines"]
+    for rounds_us, which in (
+        ({"copy": 3, "random lines": 2}, "copy"),
+        ({"copy": 3, "random lines": 5}, "random lines"),
+    ):
+        bound = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
+        assert (bound.time_us, bound.bound_by) == (pytest.approx(max(rounds_us.values())), which)
+        assert bound.fraction(30) == pytest.approx(bound.time_us / 30)
+        stored = bound.to_json()
+        assert (stored["lines"], stored["time_us"]) == (20, bound.time_us)
+        assert set(stored["rounds_us"]) == set(stored["ways"]) == set(times)
 
 
 def test_copy_copies_the_place_that_it_is_given():

@@ -1,13 +1,9 @@
-"""Traffic: lines against brute force, expected ones against counted, capacity misses against simulated caches."""
+"""Traffic: lines against brute force, and expected ones against counted."""
 
-import heapq
 import itertools
-from collections import OrderedDict
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
@@ -15,84 +11,10 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradie
 from gathernest.ir.problem import Problem
 from gathernest.ir.reference import run as run_reference
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels.machine import traffic as module
-from gathernest.kernels.machine.traffic import LinesInOrder, fewest_bytes, least_fetches, lines_in_order, read_lines
+from gathernest.kernels.machine.traffic import fewest_bytes, read_lines
 from gathernest.kernels.runtime.plan import make_plan
 
 RNG = np.random.default_rng(11)
-
-
-def fetches_of_belady(lines, cache_lines, held=()) -> int:
-    """The loads of a cache with the optimal policy (Belady's)."""
-    following, last = [0] * len(lines), {}
-    for time in reversed(range(len(lines))):
-        following[time] = last.get(lines[time], len(lines))
-        last[lines[time]] = time
-    cached = {line: last.get(line, len(lines)) for line in held}
-    latest = [(-time, line) for line, time in cached.items()]
-    heapq.heapify(latest)
-    fetched = 0
-    for time, line in enumerate(lines):
-        fetched += line not in cached
-        cached[line] = following[time]
-        heapq.heappush(latest, (-following[time], line))
-        while len(cached) > cache_lines:
-            when, dropped = heapq.heappop(latest)
-            if cached.get(dropped) == -when:
-                del cached[dropped]
-    return fetched
-
-
-def fetches_of_lru(lines, cache_lines) -> int:
-    cached: OrderedDict[int, None] = OrderedDict()
-    fetched = 0
-    for line in lines:
-        fetched += line not in cached
-        cached[line] = None
-        cached.move_to_end(line)
-        if len(cached) > cache_lines:
-            cached.popitem(last=False)
-    return fetched
-
-
-@given(st.lists(st.integers(-3, 12), max_size=200), st.integers(1, 6))
-def test_no_cache_fetches_fewer_lines(lines, cache_lines):
-    least = least_fetches(np.array(lines, np.int64), cache_lines)
-    assert 0 <= least <= fetches_of_belady(lines, cache_lines) <= fetches_of_lru(lines, cache_lines)
-
-
-@given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 3))
-def test_no_cache_fetches_fewer_lines_with_any_content_before(lines, cache_lines):
-    least = least_fetches(np.array(lines, np.int64), cache_lines)
-    for held in itertools.combinations(range(6), cache_lines):
-        assert least <= fetches_of_belady(lines, cache_lines, held)
-
-
-@given(st.integers(1, 300), st.integers(1, 50))
-def test_lines_that_come_once_are_fetched_but_for_those_that_the_cache_held(count, cache_lines):
-    lines = np.random.default_rng(count).permutation(count)
-    assert least_fetches(lines, cache_lines) == max(count - cache_lines, 0)
-    assert least_fetches(np.repeat(lines, 3), cache_lines) == max(count - cache_lines, 0)
-
-
-@pytest.mark.parametrize(("times", "of_usual"), [(2, 0.35), (4, 0.5), (8, 0.6), (16, 0.65)])
-def test_bound_is_near_the_best_cache_and_not_far_from_a_usual_one_for_random_lines(times, of_usual):
-    cache_lines = 200
-    lines = RNG.integers(0, times * cache_lines, 40_000)
-    least = least_fetches(lines, cache_lines)
-    assert least >= 0.85 * fetches_of_belady(lines.tolist(), cache_lines)
-    assert least >= of_usual * fetches_of_lru(lines.tolist(), cache_lines)
-
-
-def test_a_cache_that_holds_all_lines_need_not_fetch_one():
-    assert least_fetches(RNG.integers(0, 100, 10_000), 100) == 0
-
-
-def test_stretches_fit_parts_of_the_order_that_are_unlike_each_other():
-    near, far = RNG.integers(0, 50, 20_000), RNG.integers(0, 2000, 20_000)
-    alone = least_fetches(far, 100)
-    assert alone > 10_000
-    assert least_fetches(np.concatenate([near, far]), 100) >= 0.95 * alone
 
 
 def problem_of(operator, data, indices, bounds=Bounds.ERROR, gradient=None):
@@ -133,13 +55,10 @@ def test_reads_are_those_of_brute_force_for_every_operator_and_layout(name, star
     data = LAYOUTS[name]
     for operator, indices, bounds in gathers_of(data, RNG):
         plan = make_plan(problem_of(operator, data, indices, bounds))
-        whole = read_lines(plan, indices, 1, start)
-        shared = read_lines(plan, indices, 2, start)
-        assert whole is not None and shared is not None
+        found = read_lines(plan, indices, start)
+        assert found is not None
         expected = reads_by_brute_force(operator, data, indices, bounds, start)
-        assert changes(whole[0]) == expected, (operator, bounds)
-        assert len(shared) == 2
-        assert changes(np.concatenate(shared)) == expected
+        assert changes(found) == expected, (operator, bounds)
         if start == 0:
             counted = fewest_bytes(problem_of(operator, data, indices, bounds), indices)
             assert counted.lines == len({*expected}) and counted.piece_lines >= 1
@@ -147,102 +66,8 @@ def test_reads_are_those_of_brute_force_for_every_operator_and_layout(name, star
 
 def test_what_is_broadcast_is_read_once_in_a_row():
     data = np.broadcast_to(np.zeros((9, 16, 1), np.float32), (9, 16, 40))
-    reads = read_lines(make_plan(problem_of(Gather(), data, np.arange(3))), np.arange(3), 1)
-    assert reads is not None and changes(reads[0]) == [0, 1, 2]
-
-
-def in_order(operator, data, indices, bounds=Bounds.ERROR, threads=1, start=0, gradient=None):
-    problem = problem_of(operator, data, indices, bounds, gradient)
-    traffic = fewest_bytes(problem, indices)
-    memory = np.zeros(128, np.uint8)
-    first = memory[(start - memory.__array_interface__["data"][0]) % 64 :]
-    found = lines_in_order(problem, indices, traffic, table_bytes=data.nbytes, threads=threads, data=first)
-    return traffic, found
-
-
-@pytest.fixture
-def cache_of_32_lines(monkeypatch):
-    monkeypatch.setattr(module, "own_cache_bytes", lambda table_bytes: 2048)
-
-
-@pytest.mark.usefixtures("cache_of_32_lines")
-class TestOfAGather:
-    @pytest.mark.parametrize("threads", [1, 2, 3])
-    def test_lines_that_come_once_are_those_of_the_fewest_bytes(self, threads):
-        data = np.zeros((500, 16), np.float32)
-        traffic, found = in_order(Gather(), data, RNG.permutation(500)[:400], threads=threads)
-        assert found is not None and found.lines == traffic.lines == 400
-
-    def test_windows_of_the_last_axis_that_the_cache_holds_come_once(self):
-        data = np.zeros((50, 400), np.float32)
-        traffic, found = in_order(Gather(1), data, RNG.integers(0, 400, 300))
-        assert found is not None and found.lines == traffic.lines
-
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_random_scalars_of_a_large_table_miss_as_simulated(self, threads):
-        data, indices = np.zeros(16 * 300, np.float32), RNG.integers(0, 16 * 300, 8000)
-        traffic, found = in_order(Gather(), data, indices, threads=threads)
-        assert found is not None and traffic.lines == 300
-        best = sum(fetches_of_belady((share // 16).tolist(), 32) for share in np.array_split(indices, threads))
-        assert 0.85 * best <= found.lines <= best
-
-    def test_both_lines_of_rows_that_straddle_are_capacity_misses(self):
-        data, indices = np.zeros((300, 16), np.float32), RNG.integers(0, 300, 4000)
-        _, aligned = in_order(Gather(), data, indices)
-        _, straddling = in_order(Gather(), data, indices, start=16)
-        assert aligned is not None and straddling is not None
-        assert straddling.lines > 1.8 * aligned.lines
-        assert (round(aligned.piece_lines, 1), round(straddling.piece_lines, 1)) == (1.0, 2.0)
-
-    def test_elements_of_the_first_axis_and_pairs_have_capacity_misses(self):
-        data = np.zeros((200, 64), np.float32)
-        for operator, indices in (
-            (GatherElements(0), RNG.integers(0, 200, (150, 64))),
-            (GatherNd(), np.stack([RNG.integers(0, 200, 9600), RNG.integers(0, 64, 9600)], 1)),
-        ):
-            traffic, found = in_order(operator, data, indices)
-            best = fetches_of_belady(reads_by_brute_force(operator, data, indices, Bounds.ERROR, 0), 32)
-            assert found is not None
-            assert traffic.lines < 0.8 * best <= found.lines <= best
-
-    def test_each_of_two_threads_fetches_what_both_read(self):
-        data, order = np.zeros((300, 16), np.float32), RNG.permutation(300)
-        _, alone = in_order(Gather(), data, np.tile(order, 2), threads=1)
-        _, shared = in_order(Gather(), data, np.tile(order, 2), threads=2)
-        assert alone is not None and shared is not None
-        assert 300 < alone.lines <= shared.lines == 2 * (300 - 32)
-
-    def test_indices_outside_read_nothing(self):
-        data, indices = np.zeros((300, 16), np.float32), RNG.integers(0, 300, 4000)
-        outside = np.where(np.arange(8000) % 2, np.repeat(indices, 2), 300)
-        for bounds in (Bounds.ZERO, Bounds.ERROR):
-            assert in_order(Gather(), data, outside, bounds)[1] == in_order(Gather(), data, indices, bounds)[1]
-
-    def test_an_empty_gather_fetches_nothing(self):
-        for data, indices in (
-            (np.zeros((300, 16)), np.zeros(0, np.int64)),
-            (np.zeros((300, 0)), np.arange(300)),
-            (np.zeros((0, 16)), np.arange(300)),
-        ):
-            assert in_order(Gather(), data, indices, Bounds.ZERO, threads=2)[1] == LinesInOrder(0, 1.0)
-
-    def test_adjacent_lines_are_those_of_the_order(self):
-        data, indices = np.zeros((2000, 64), np.float32), RNG.integers(0, 2000, 3000)
-        _, found = in_order(Gather(), data, indices)
-        assert found is not None and found.piece_lines == pytest.approx(4, rel=0.01)
-
-    def test_gradients_and_lines_that_were_not_counted_have_no_order(self):
-        data, indices = np.zeros((300, 16), np.float32), np.arange(300)
-        assert in_order(Gather(), data, indices, gradient=Gradient())[1] is None
-        problem = problem_of(Gather(), data, indices)
-        expected = fewest_bytes(problem)
-        assert lines_in_order(problem, indices, expected, table_bytes=data.nbytes, threads=1) is None
-
-
-def test_a_table_within_the_first_cache_has_no_capacity_misses():
-    data, indices = np.zeros((100, 16), np.float32), RNG.integers(0, 100, 5000)
-    traffic, found = in_order(Gather(), data, indices)
-    assert found == LinesInOrder(traffic.lines, traffic.piece_lines)
+    reads = read_lines(make_plan(problem_of(Gather(), data, np.arange(3))), np.arange(3))
+    assert reads is not None and changes(reads) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.CLIP, Bounds.WRAP])

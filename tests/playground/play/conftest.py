@@ -2,20 +2,20 @@ import dataclasses
 
 import pytest
 
-from gathernest.playground.play import live_stages
+from gathernest.playground.play import work
 from gathernest.playground.play.settings import FIRST
 
 
 @pytest.fixture(scope="session")
 def plan():
     """The plan of the first gather of the playground."""
-    return live_stages.begin(FIRST).script.plan
+    return work.begin(FIRST).script.plan
 
 
 @pytest.fixture(scope="session")
 def made(plan):
     """Its stages."""
-    return live_stages.stages(plan)
+    return work.stages(plan)
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def edited(plan, made):
     """Return the settings with a stage in which a text is replaced."""
 
     def edit(stage, old, new):
-        text = made[live_stages.stage_names(made).index(stage)].text
+        text = made[work.stage_names(made).index(stage)].text
         assert old in text
         return dataclasses.replace(FIRST, stage=stage, text=text.replace(old, new, 1))
 

@@ -15,7 +15,7 @@ def run(monkeypatch):
     import marimo
 
     from gathernest.playground.play.app import app
-    from gathernest.playground.play.session import Session
+    from gathernest.playground.play.page import Session
 
     monkeypatch.setattr(Session, "follow", lambda *words: None)
 

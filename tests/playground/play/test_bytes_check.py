@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from gathernest.playground.play.live_stages import begin, check_bytes, with_edit
 from gathernest.playground.play.settings import FIRST, Settings
+from gathernest.playground.play.work import begin, check_bytes, with_edit
 
 
 def checked(settings, plan=None):

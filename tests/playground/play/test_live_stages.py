@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 import gathernest as gn
-from gathernest.playground.play.live_stages import Mistake, begin, nest_of, stage_names, stages, with_edit
 from gathernest.playground.play.settings import FIRST, Settings
+from gathernest.playground.play.work import Mistake, begin, nest_of, stage_names, stages, with_edit
 
 
 @pytest.mark.thorough

@@ -1,7 +1,7 @@
 import re
 
-from gathernest.playground.play import panels
-from gathernest.playground.play.live_stages import BytesCheck, Mistake
+from gathernest.playground.play import page as panels
+from gathernest.playground.play.work import BytesCheck, Mistake
 
 
 def test_the_place_of_a_mistake_is_underlined_and_everything_escaped():

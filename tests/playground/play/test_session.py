@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 
-from gathernest.playground.play import session as module
-from gathernest.playground.play.live_stages import Mistake
-from gathernest.playground.play.session import NO_STAGE, Session
+from gathernest.playground.play import page as module
+from gathernest.playground.play.page import NO_STAGE, Session
 from gathernest.playground.play.settings import FIRST
+from gathernest.playground.play.work import Mistake
 
 NAMES = ["00-operator", "01-tile-loops", "02-tile-loops", "03-cse"]
 

@@ -1,13 +1,10 @@
 import dataclasses
-import subprocess
-import sys
 import threading
 
 import pytest
 
-from gathernest.playground.play.live_stages import begin, stages
 from gathernest.playground.play.settings import FIRST, Settings
-from gathernest.playground.play.worker import Worker, machine_code
+from gathernest.playground.play.work import Worker, begin, machine_code, stages
 
 SMALL = Settings(data="50x8xf32", indices="30xi64", bounds="wrap", steps='tile("indices", 8)\n')
 
@@ -51,40 +48,25 @@ def test_nothing_is_asked_when_the_answer_is_not_wanted_any_more(worker):
     assert list(worker.ask(SMALL, is_stale=lambda: True)) == []
 
 
-class Deaf(Worker):
-    """A worker whose process begins an explanation and never ends it."""
-
-    SCRIPT = """import json, sys, threading
-for line in sys.stdin:
-    if json.loads(line)["explain"]:
-        print('{"explanation": "begun"}', flush=True)
-        threading.Event().wait()
-    print('{"assembly": []}', '{"done": true}', sep="\\n", flush=True)"""
-
-    def _started(self):
-        if self._process is None:
-            command = [sys.executable, "-c", self.SCRIPT]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._process = subprocess.Popen(command, **pipes, text=True)
-        return self._process
-
-
 def test_an_explanation_that_is_stale_gives_way():
-    deaf, stale, begun, parts = Deaf(), threading.Event(), threading.Event(), []
-
-    def explain():
-        for part in deaf.ask(SMALL, explain=True, is_stale=stale.is_set):
-            parts.append(part)
-            begun.set()
-
-    explaining = threading.Thread(target=explain)
+    worker, stale, errors = Worker(hang_on_explanations), threading.Event(), []
+    asked = worker.ask(SMALL, explain=True, is_stale=stale.is_set)
+    assert next(asked) == {"explanation": "begun"}
+    explaining = threading.Thread(target=lambda: errors.extend(asked))
     explaining.start()
-    begun.wait()
     stale.set()
-    assert list(deaf.ask(SMALL)) == [{"assembly": []}]
+    assert list(worker.ask(SMALL)) == [{"assembly": []}]
     explaining.join()
-    assert "ended by signal 9" in parts[1]["error"]
-    deaf.stop()
+    assert "ended by signal 9" in errors[0]["error"]
+    worker.stop()
+
+
+def hang_on_explanations(requests):
+    """Begin each explanation and never end it."""
+    while True:
+        explains, _ = requests.recv()
+        requests.send({"explanation": "begun"} if explains else {"assembly": []})
+        requests.send(None) if not explains else threading.Event().wait()
 
 
 def test_an_edit_that_changes_the_result_is_told():

@@ -4,9 +4,10 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.machine.explain import Ablation, Explanation
-from gathernest.kernels.machine.roofline import Bound, MeasuredBound
+from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.lowering.provenance.trace import Level, Line, MachineLoop, Trace
+from gathernest.playground.caches import caches_of
 from gathernest.playground.sections import Figure, Section, element_steps, pass_lines
 
 TILED = "tile-loops{loops=indices sizes=64}"
@@ -21,7 +22,7 @@ def explanation() -> Explanation:
         gather="gather 1000x64xf32 by 100xi64",
         schedule=f"{TILED},vectorize-inner{{lanes=8}}",
         reasons=("rows are <long>",),
-        bound=MeasuredBound(traffic, 2.0, 3.0, 2, ways, dict.fromkeys(ways, (2.0, 3.0))),
+        bound=Bound(traffic, 2.0, 3.0, 2, ways, dict.fromkeys(ways, (2.0, 3.0))),
         model_bound=bound,
         machine="zen4",
         measured_us=6.0,
@@ -93,6 +94,7 @@ def section(trace: Trace, explanation: Explanation) -> Section:
         streams,
         figures,
         element_steps(plan),
+        caches_of(plan),
         explanation,
         "",
         (HOSTILE,),

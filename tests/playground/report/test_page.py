@@ -15,7 +15,7 @@ from gathernest.lowering.provenance.trace import Level, Line, Trace
 from gathernest.playground import report as page_module
 from gathernest.playground.levels import highlighted, level_views, origins
 from gathernest.playground.report import MOST_BYTES, page
-from gathernest.playground.sections import element_steps, figures, machine_figures
+from gathernest.playground.sections import Figure, element_steps, figures, machine_figures, time_bars, worth_bars
 
 ALONE = {"meta", "br"}
 HOSTILE = "</script><script>alert('&')</script>"
@@ -196,15 +196,6 @@ def test_a_large_report_loses_its_colours_then_its_last_gathers(section, trace, 
     assert "<i class=k>load</i>" not in fits(sections[:1], whole - 100)
 
 
-def test_gathers_behind_the_first_lose_large_drawings_before_they_go(section, fits):
-    figure = dataclasses.replace(section.figures[0], svg=f"<svg><desc>{'a' * 30_000}</desc></svg>")
-    sections = [dataclasses.replace(section, figures=(figure,), name=name) for name in ("first", "second")]
-    text = fits(sections, len(page(sections)) - 20_000)
-    assert text.count('<section class="gather"') == 2
-    assert text.count("a" * 30_000) == 1
-    assert text.count("Too large to be drawn beside other gathers") == 1
-
-
 @pytest.mark.thorough
 def test_the_report_of_a_kernel_is_under_the_bound_and_maps_its_hot_loops():
     text = gn.compile("gather", "100x64xf32", "10xi64").report(timing=False)
@@ -220,7 +211,17 @@ def test_the_drawings_of_a_timed_gather_say_where_it_was_timed(explanation):
     nothing = Trace((Level("source", "source", (), None),), same_code=True)
     drawn = {figure.title: figure for figure in figures(kernel.plan, nothing, explanation)}
     assert cpu_model() in drawn["Bytes and time"].caption
-    assert "no &amp; never" in drawn["What each pass is worth"].svg
+    (worth,) = drawn["What each pass is worth"].bars
+    assert worth.rows[1][1:3] == (None, "not legal: no & never")
+
+
+def test_bars_are_as_long_as_their_values_and_text_is_escaped(section, explanation):
+    figure = Figure("Bars", "", bars=(time_bars(explanation), worth_bars(explanation)))
+    text = page([dataclasses.replace(section, figures=(figure,))])
+    assert 'class="measured" style="width:100.0%"' in text  # 6 µs, the longest
+    assert 'class="bound" style="width:33.3%"' in text  # the copy: 2 µs
+    assert 'class="mark" style="left:50.0%" title="roofline bound: 3.00 µs"' in text
+    assert "not legal: no &amp; never" in text
 
 
 def test_an_analysis_that_fails_says_why(trace, install):

@@ -109,7 +109,6 @@ def run_of(model: str, ratio: float, load: float | None) -> dict:
         "families": {"rows": mean},
         "gathers": mean,
         "of_bound_beyond_cache": 0.5,
-        "of_bound_in_order_beyond_cache": None,
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from gathernest.kernels.host.cpu import cpu_model
-from gathernest.kernels.machine.roofline import MeasuredBound
+from gathernest.kernels.machine.roofline import Bound
 from gathernest.kernels.machine.traffic import Traffic
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases import SUITE, Case
@@ -18,14 +18,11 @@ from gathernest.tools.bench.report import Report, as_json, as_markdown, conditio
 from gathernest.tools.console.terminal import print_table, time_text
 
 
-def bound_of(time_us: float, in_order_us: float | None = None) -> MeasuredBound:
-    """A bound of one round: a copy of so long, lines of half of that, and lines in the order of the indices."""
+def bound_of(time_us: float) -> Bound:
+    """A bound of one round: a copy of so long, and lines of half of that."""
     times = Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2
     ways = {"copy": "non-temporal stores", "random lines": "without prefetching"}
-    rounds_us = {"copy": [time_us], "random lines": [time_us / 2]}
-    if in_order_us is None:
-        return MeasuredBound(*times, 2, ways, rounds_us)
-    return MeasuredBound(*times, 2, ways, {**rounds_us, "lines in order": [in_order_us]}, ordered_lines=50.0)
+    return Bound(*times, 2, ways, {"copy": [time_us], "random lines": [time_us / 2]})
 
 
 FAST = Measured(
@@ -76,8 +73,7 @@ REPORTS = {
     "no_peers": report(Measured(FAST.case, {"gathernest": 10.0}, ways={"gathernest": "kernel"})),
     "a_call": report(FAST, SLOW, CALL, Measured(replace(CALL.case, name="alone"), {"gathernest": 1.0})),
     "a_bound": report(Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, bound=bound_of(8.0)), SLOW),
-    "a_bound_in_order": report(Measured(SLOW.case, SLOW.median_us, bound=bound_of(600.0, 1500.0))),
-    "a_bound_of_a_peer": report(replace(FAST, bound=bound_of(8.0, 9.0)), SLOW),
+    "a_bound_of_a_peer": report(replace(FAST, bound=bound_of(8.0)), SLOW),
     "new_results": report(BOTH, SLOW),
     "calls_of_new_results": report(BOTH, FUNCTION),
     "wrong_new_results": report(replace(FAST, new=replace(NEW, wrong={"torch": "take: gives other bytes"}))),
