@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.modules.plugins import load_passes
-from .gather_heuristic import choose_gather
-from .gradient_heuristic import choose_reduction_schedule, gradient_ways
+from .choose import choose, gradient_ways
 from .machine_model import GATHERED_BYTES, LINE_BYTES, VECTORS_BYTES, MachineModel
 from .prefetch_heuristic import FAR, prefetches_of, slices_ahead
 from .schedule import Names, Schedule, Tiles
@@ -154,9 +153,8 @@ def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict
 def proposals(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """What the rules propose: of a gradient every way to share its additions."""
     if schedule == space.default and space.is_gradient and not space.nest.sums_bags:
-        yield from (way.schedule for way in gradient_ways(space.nest, space.machine))
+        yield from gradient_ways(space.nest, space.machine)
     elif schedule == space.default:
-        choose = choose_reduction_schedule if space.nest.sums_bags else choose_gather
         yield choose(space.nest, space.machine).schedule
 
 

@@ -15,9 +15,9 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.passes.loops.stage_result import COPIED_TILE
 from gathernest.lowering.pipeline import run_passes
 from gathernest.lowering.registry import Pipeline
+from gathernest.lowering.schedule.checks import CountedCheck, FusedCheck, choose_check
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, choose_check
 
 LISTS = (
     "owner-computes{owners=2 axis=axis},fuse-into-owners,"

@@ -12,11 +12,11 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
-from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
+from gathernest.lowering.schedule.checks import FusedCheck, StagedCheck, choose_check
+from gathernest.lowering.schedule.choose import gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.steps import VectorizeLists
-from gathernest.lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -33,7 +33,7 @@ def test_owners_check_where_each_is_faster_than_memory_that_all_share():
     plan = plan_of("gather_grad", "1000000xf32", "8000000xi64")
     for bytes_per_ns, checks in ((30.0, True), (400.0, False)):
         machine = replace(BUILT_IN["zen4"], threads=64, memory_bytes_per_ns=bytes_per_ns)
-        ways = [way.schedule for way in gradient_ways(plan.layout.nest, machine)]
+        ways = gradient_ways(plan.layout.nest, machine)
         listing = next(way for way in ways if way.get(VectorizeLists))
         schedule = listing.without(VectorizeLists)  # lists that are not counted
         check = choose_check(plan.layout.nest, schedule, machine, is_fresh=True, is_gradient=True)

@@ -16,8 +16,7 @@ from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.candidates import Space, candidates
-from gathernest.lowering.schedule.gather_heuristic import choose_gather
-from gathernest.lowering.schedule.gradient_heuristic import choose_gradient, choose_reduction
+from gathernest.lowering.schedule.choose import choose
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.shape import NestShape
@@ -63,7 +62,7 @@ def test_candidates_are_legal(name):
 
 def test_those_of_a_gradient_have_other_parallel_loops():
     nest = NestShape((("indices", 10**6), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
-    chosen = choose_gradient(nest, MACHINE).schedule
+    chosen = choose(nest, MACHINE, is_gradient=True).schedule
     found = candidates(Space(nest, chosen, MACHINE, is_gradient=True))
     assert found[0] == chosen
     assert {each.get(OwnerComputes) for each in found} >= {None, OwnerComputes(2), OwnerComputes(4)}
@@ -73,7 +72,7 @@ def test_those_of_a_gradient_have_other_parallel_loops():
 def test_a_schedule_is_chosen_for_bags_of_sizes_of_zero(sizes):
     rows, inner, bags, bag = sizes
     copied, table = (("indices", bags), ("bag", bag), ("inner", inner)), (("axis", rows), ("inner", inner))
-    choose_reduction(NestShape(copied, copied[:2], 4, table, looked_up=frozenset({"indices", "bag"})), MACHINE)
+    choose(NestShape(copied, copied[:2], 4, table, looked_up=frozenset({"indices", "bag"})), MACHINE)
 
 
 SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
@@ -121,7 +120,7 @@ def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
         for (l2, l3), threads in product(sizes, (1, 2, 64))
     ]
     for (shape, is_gradient), machine in product(nests, machines):
-        schedule = (choose_gradient if is_gradient else choose_gather)(shape, machine).schedule
+        schedule = choose(shape, machine, is_gradient=is_gradient).schedule
         assert Schedule.parse(str(schedule)) == schedule
 
 

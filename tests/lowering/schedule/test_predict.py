@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gathernest.lowering.schedule.gather_heuristic import choose_gather
+from gathernest.lowering.schedule.choose import choose
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel, held
 from gathernest.lowering.schedule.predict import Terms, predict
 from gathernest.lowering.schedule.schedule import Schedule
@@ -30,13 +30,13 @@ def predict_us(shape: NestShape, schedule: Schedule, machine: MachineModel) -> f
 
 def test_the_chosen_schedule_is_expected_to_beat_the_nest_as_it_stands():
     for shape in (LARGE, nest(16_000_000, 1_000_000, 1), nest(1000, 20_000, 64)):
-        chosen = choose_gather(shape, MACHINE).schedule
+        chosen = choose(shape, MACHINE).schedule
         assert predict_us(shape, chosen, MACHINE) < predict_us(shape, Schedule(), MACHINE)
 
 
 def test_each_pass_of_a_large_gather_is_expected_to_pay():
     machine = replace(MACHINE, memory_bytes_per_ns=200.0)
-    whole = choose_gather(LARGE, machine).schedule
+    whole = choose(LARGE, machine).schedule
     for left_out in (Prefetch, StreamStores, ParallelizeLoops):
         assert predict_us(LARGE, whole.without(left_out), machine) > predict_us(LARGE, whole, machine)
 
@@ -48,7 +48,7 @@ def test_little_work_is_not_shared():
 
 
 def predicted(shape: NestShape, machine=MACHINE):
-    return predict(choose_gather(shape, machine).schedule, shape, machine)
+    return predict(choose(shape, machine).schedule, shape, machine)
 
 
 def test_a_cache_holds_all_that_fits_and_less_of_more():
@@ -111,7 +111,7 @@ def test_more_threads_than_tiles_are_idle():
 
 
 def test_faster_machines_are_expected_to_be_faster():
-    schedule = choose_gather(LARGE, MACHINE).schedule
+    schedule = choose(LARGE, MACHINE).schedule
     slow = replace(MACHINE, copy_bytes_per_ns=(10.0,) * 3, line_ns=(20.0,) * 4)
     assert predict_us(LARGE, schedule, MACHINE) < predict_us(LARGE, schedule, slow)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gathernest.ir.loop_name import LoopName
+from gathernest.lowering.schedule.choose import tile_checks
 from gathernest.lowering.schedule.machine_model import BUILT_IN
-from gathernest.lowering.schedule.tiling import tile_checks
 
 SHARED = (("check_indices", 4096),), ("check_indices_o",)
 
