@@ -13,7 +13,7 @@ from statistics import median_low
 from typing import Any
 
 from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
-from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, RESOLVE_UOPS, VECTOR_UOPS
+from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, VECTOR_UOPS
 from .probes import CACHED, STREAMED
 
 # The prefetch distances into L2 that are tried, in lines of memory, and the bytes of the rows of timers.
@@ -160,7 +160,7 @@ def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_
     near, alone = [], []
     for level, far_ns in zip(("L3", "memory"), line_ns, strict=True):
         took = {way: times_ns[f"{level} elements {way}"] for way in ("alone", "near", "far")}
-        prefetch_ns = (RESOLVE_UOPS + PREFETCH_UOPS) * uop_ns
+        prefetch_ns = (VECTOR_UOPS + PREFETCH_UOPS) * uop_ns
         near.append(max(far_ns + took["near"] - took["far"], uop_ns))
         alone.append(max(far_ns + took["alone"] - took["far"] + prefetch_ns, uop_ns))
     later_ns = times_ns["memory elements near, streamed"] - times_ns["memory elements near"]
@@ -174,7 +174,7 @@ def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_
 def derived_fields(times_ns: Times, threads: int) -> dict[str, Any]:
     """Return the fields of instructions and launches."""
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
-    lane_ns = times_ns["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
+    lane_ns = times_ns["scalars"] * LANE_UOPS / (VECTOR_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     fields: dict[str, Any] = {
         "byte_ns": times_ns["scalars"] / 12,  # 8 of the index, 4 of the element
         "lane_load_ns": lane_ns,

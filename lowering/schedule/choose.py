@@ -25,6 +25,7 @@ from .prefetch_heuristic import (
 from .schedule import Choice, Names, Schedule, Tiles
 from .shape import Loop, Loops, NestShape, trips
 from .steps import (
+    MAX_PARTS,
     WHOLE_ROW,
     BoundInner,
     CompactIndices,
@@ -199,7 +200,7 @@ def _lanes_of_row(nest: NestShape, vector_bytes: int) -> int | None:
 
 def _most_lanes(nest: NestShape, machine: MachineModel) -> int:
     """Return the most lanes for elements that are loaded one by one."""
-    return min(min(machine.vector_bytes, fixed.MOST_LANE_BYTES) // nest.width_bytes, fixed.MOST_LANES)
+    return min(machine.vector_bytes, fixed.MOST_LANE_BYTES) // nest.width_bytes
 
 
 def _lanes_of_elements(nest: NestShape, machine: MachineModel) -> int | None:
@@ -266,7 +267,7 @@ def _stores(nest: NestShape, machine: MachineModel, cached: Schedule) -> list[Sc
 def _with_prefetches(nest: NestShape, machine: MachineModel, schedule: Schedule) -> list[Schedule]:
     """Return a schedule with each choice of prefetches; those of long rows are made along with a narrower copy."""
     found, lanes = list[Schedule](), schedule.lanes
-    for prefetches in prefetches_of(nest, machine, schedule):
+    for prefetches in dict.fromkeys(prefetches_of(nest, machine, schedule)):
         steps: list[Step] = list(prefetches)
         if lanes and any(each.lines == WHOLE_ROW for each in prefetches):
             steps.append(VectorizeInner(min(lanes, machine.vector_bytes // nest.width_bytes)))
@@ -327,8 +328,8 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Schedule]:
     """
     if nest.out_bytes + nest.table_bytes < machine.min_shared_bytes:
         return [Schedule()]
-    if machine.threads > fixed.MOST_OWNERS:
-        machine = replace(machine, threads=fixed.MOST_OWNERS)
+    if machine.threads > MAX_PARTS:
+        machine = replace(machine, threads=MAX_PARTS)
     rows = _summed_rows(nest, machine, nest.run_bytes, machine.vector_bytes)
     if nest.run_bytes > machine.unrolled_row_bytes and rows:
         rows = Schedule([VectorizeInner(machine.wide_vector_bytes // nest.width_bytes)])
@@ -389,12 +390,12 @@ def _shares(nest: NestShape, machine: MachineModel, rows: Schedule) -> Iterator[
         tiles, parallel = (*beside.tiles, (name, piece)), (name.outer_tile, *beside.parallel)
         yield beside.with_loops(tiles=tiles, order=order, parallel=parallel)
     axis, positions = max(nest.axes, key=lambda loop: loop[1])
-    if any(name.loop != name for name, _ in nest.table) or positions < threads * fixed.MIN_POSITIONS_OF_AN_OWNER:
+    if any(name.loop != name for name, _ in nest.table) or positions < threads:
         return
     yield beside.with_loops(parallel=("owners", *beside.parallel)).put(OwnerComputes(threads, axis))
     if len(counted) == 1 and rows.lanes is not None and rows.row_bytes is None:
         parts = -(-nest.table_bytes // machine.l2_bytes), row_bytes // LINE_BYTES
-        wanted = max(min(*parts, positions // fixed.MIN_POSITIONS_OF_AN_OWNER), 1)
+        wanted = max(min(*parts, positions), 1)
         slices = slices_ahead(counted[0].inner_tile, row_bytes, machine)
         owned = OwnerComputes(-(-wanted // threads) * threads, axis)
         yield _listed(nest, machine, owned, counted[0], machine.staged_indices, slices)
@@ -402,11 +403,8 @@ def _shares(nest: NestShape, machine: MachineModel, rows: Schedule) -> Iterator[
     is_run = nest.is_packed and nest.has_packed_indices and len(nest.axes) == 1 and len(nest.loops) == 1
     if counted and is_run and nest.width_bytes in GATHERED_BYTES:
         owned, listed = OwnerComputes(1 << threads.bit_length() - 1, axis), counted[0].inner_tile
-        steps = (
-            VectorizeLists(machine.wide_vector_bytes // 8),  # positions have 8 bytes
-            Unroll(listed, fixed.LISTED_UNROLLED),
-            Prefetch("tile", listed, owned.owners, locality=FAR),
-        )
+        lanes = machine.wide_vector_bytes // 8  # positions have 8 bytes
+        steps = (VectorizeLists(lanes), Unroll(listed, lanes), Prefetch("tile", listed, owned.owners, locality=FAR))
         yield _listed(nest, machine, owned, counted[0], fixed.LISTED_TILE, *steps)
 
 

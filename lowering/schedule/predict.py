@@ -182,7 +182,7 @@ class Model:
             or machine.is_worth_sharing(nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes)
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        resolve_uops = fixed.RESOLVE_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
+        resolve_uops = fixed.VECTOR_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
         bits = None if is_gradient else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
         self._staged, self._resolve_uops = bits, 1 if bits else resolve_uops
         self._out_bytes = nest.table_bytes if is_gradient else nest.written_bytes
@@ -207,13 +207,12 @@ class Model:
 
     def choose(self, options: Sequence[Schedule], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
         """Return the first option whose predicted time is at most `gain` times the least one, and why."""
+        if len(options) == 1:
+            return options[0], ()
         timed = [(round(self.time_us(schedule), 3), schedule) for schedule in options]
         most_us = gain * min(map(itemgetter(0), timed))
         found_us, found = next(each for each in timed if each[0] <= most_us)
-        others = [each for each in timed if each[1] is not found]
-        if not others:
-            return found, ()
-        other_us, other = min(others, key=itemgetter(0))
+        other_us, other = min((each for each in timed if each[1] is not found), key=itemgetter(0))
         own, instead = (
             ",".join(str(step) for step in one if step not in two) or "without"
             for one, two in ((found, other), (other, found))
@@ -568,7 +567,7 @@ class Model:
         nest, vector_bytes = self._nest, self._machine.vector_bytes
         if schedule.has(OwnerComputes):
             part, listed = 1 / team.owners, schedule.get(VectorizeLists)
-            listing = fixed.RESOLVE_UOPS / (1 if listed is None else listed.lanes)
+            listing = fixed.VECTOR_UOPS / (1 if listed is None else listed.lanes)
             resolve += listing if schedule.has(CompactIndices) else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
         found = passes * self._places * resolve
         if schedule.has(GroupIndices):  # sums are stored, and the end of a group of unknown size is mispredicted

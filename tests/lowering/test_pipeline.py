@@ -62,10 +62,6 @@ def test_pass_prints_as_it_is_written():
         ("vectorize-inner{lanes}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes'"),
         ("vectorize-inner{lanes=4,5}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes=4,5'"),
         ("unroll{loop=3 factor=2}", "pass unroll: expected a word for loop, got 'loop=3'"),
-        (
-            "canonical,lower-gradient-to-nest",
-            "lower-gradient-to-nest is the name that an earlier version had; write lower-to-nest",
-        ),
     ],
 )
 def test_wrong_pipeline_says_what_is_wrong(text, message):

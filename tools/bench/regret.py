@@ -20,7 +20,7 @@ from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
-from ...kernels.tuning.successive_halving import FIRST_ROUNDS
+from ...kernels.tuning.tuner import FIRST_ROUNDS
 from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
