@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from ..ir.errors import ScheduleError, show
 from ..ir.modules.plugins import register
+from .schedule.checks import Check
 from .schedule.schedule import NO_SCHEDULE, Schedule
-from .schedule.tiling import Check
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass

@@ -34,7 +34,7 @@ MAKES_CODE = (
     *(f"lowering/passes/{room}/*.py" for room in ("canonicalize", "nest", "owners", "schedule", "loops")),
     *(
         f"lowering/schedule/{name}.py"
-        for name in ("shape", "machine_model", "schedule", "steps", "thresholds", "tiling")
+        for name in ("shape", "machine_model", "schedule", "steps", "thresholds", "checks")
     ),
     "kernels/runtime/compile.py",
 )

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...lowering.schedule.machine_model import BUILT_IN, LINE_BYTES, MachineModel
-from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, RESOLVE_UOPS, VECTOR_UOPS
+from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, VECTOR_UOPS
 from ..host.cpu import OtherLoad, free_memory_bytes, package_version
 from ..host.dependencies import require_compiler
 from ..host.machine import (
@@ -459,9 +459,9 @@ def fit_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) 
     # Of a copy from end to end processors fetch the lines ahead that it writes, so rows at random places show more.
     fetched_ns = max(took[f"rows, {CACHED}"] - took[f"rows, {STREAMED}"], 0.0)
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
-    lane_ns = took["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
+    lane_ns = took["scalars"] * LANE_UOPS / (VECTOR_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     uop_ns = lane_ns / LANE_UOPS
-    prefetch_ns = (RESOLVE_UOPS + PREFETCH_UOPS) * uop_ns
+    prefetch_ns = (VECTOR_UOPS + PREFETCH_UOPS) * uop_ns
     beyond_ns = {  # elements that are prefetched in another way than into L2, beside those that are
         way: [ns + took[f"{level} elements {way}"] - took[f"{level} elements far"] for level, ns in line_ns.items()]
         for way in ("near", "alone")

@@ -12,10 +12,10 @@ from ...ir.errors import ScheduleError
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
+from ...lowering.schedule.checks import Check, CountedCheck, FusedCheck, StagedCheck
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
 from ...lowering.schedule.shared_kernels import without_checks
 from ...lowering.schedule.steps import BoundInner
-from ...lowering.schedule.tiling import Check, CountedCheck, FusedCheck, StagedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
@@ -152,7 +152,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     elif tuned is not None and tuned.schedule is not None:
         choice = Choice(tuned.schedule, (TUNED,))
     else:
-        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
+        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
     bound = choice.schedule.get(BoundInner)
     row_range = None if bound is None else (bound.least, bound.most)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule.row_bytes, row_range)

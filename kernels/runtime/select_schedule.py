@@ -3,13 +3,13 @@
 import functools
 
 from ...ir.errors import ScheduleError
-from ...lowering.schedule.gather_heuristic import choose_gather
+from ...lowering.schedule.checks import Check, choose_check
+from ...lowering.schedule.choose import choose, reasons_of
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.shape import NestShape
 from ...lowering.schedule.shared_kernels import share_kernel
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
-from ...lowering.schedule.tiling import Check, choose_check
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.store import Tuned, tuned_schedules
@@ -33,20 +33,17 @@ def reject_tuned(problem_class: str, error: ScheduleError) -> None:
         schedules.reject(problem_class, error)
 
 
-def chosen_schedule(nest: NestShape, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
+def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
     """Return the schedule that is predicted to be the fastest."""
-    return choice_for(nest, machine_model(), is_gradient=is_gradient, is_reduction=is_reduction)
+    return choice_for(nest, machine_model(), is_gradient=is_gradient)
 
 
 @functools.lru_cache(maxsize=1024)
-def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
+def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool) -> Choice:
     """Return the same for a machine; it is remembered, since choosing takes some hundred microseconds."""
-    if is_reduction or is_gradient:
-        from ...lowering.schedule.gradient_heuristic import choose_gradient, choose_reduction
-
-        return choose_reduction(nest, machine) if is_reduction else choose_gradient(nest, machine)
-    chosen = choose_gather(nest, machine)
-    return Choice(share_kernel(nest, machine, chosen.schedule), chosen.reasons)
+    found = choose(nest, machine, is_gradient=is_gradient)
+    schedule = found.schedule if is_gradient else share_kernel(nest, machine, found.schedule)
+    return Choice(schedule, (*reasons_of(schedule), *found.reasons))
 
 
 def chosen_check(nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool) -> Check | None:

@@ -27,9 +27,8 @@ from ..host.timing import Call, Timings, time_interleaved
 from ..runtime.plan import Plan
 from ..runtime.prepare import Prepared, planned, prepare_problem
 from ..tuned_schedules.confirmation import LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation
-from .successive_halving import FIRST_ROUNDS, race
 
-ROUNDS = 21
+ROUNDS, FIRST_ROUNDS = 21, 3
 TIME_LIMIT_S = 20.0
 SEARCH_WIDTH = 2
 # So many variations of a search step are compiled: those that the cost model ranks best.
@@ -337,3 +336,20 @@ class Tuner:
 
 def _other_bytes(schedule: Schedule) -> str:
     return f"it gives other bytes than the default; please report it with the schedule {str(schedule) or 'none'}"
+
+
+def race(default: str, others: Sequence[str], time_rounds: Callable[[Sequence[str], int], Timings]) -> list[str]:
+    """Return the candidates, the best first, by successive halving: each heat has twice the rounds and half of them.
+
+    They are ranked by their ratios to the default, which every round times, too, in the last heat that each was in.
+    The machine may be busy, so the first is only a guess, and is confirmed by fresh pairs.
+    """
+    running, behind, rounds = list(others), [], FIRST_ROUNDS
+    while len(running) > 1:
+        timings = time_rounds([default, *running], rounds)
+        ratios = {name: timings.ratio(name, default) for name in running}
+        running.sort(key=ratios.__getitem__, reverse=True)
+        half = (len(running) + 1) // 2
+        running, behind = running[:half], running[half:] + behind
+        rounds *= 2
+    return running + behind

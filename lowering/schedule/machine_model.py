@@ -237,27 +237,7 @@ def _power_of_two(number: float) -> int:
     return 1 << max(int(number).bit_length() - 1, 0)
 
 
-# Zen 4: rates, times and distances measured on an EPYC (docs/performance.md); misses and latency from AMD's "Software
-# Optimization Guide for the Zen4 Microarchitecture" (57647) and chipsandcheese.com.
-# Memory is that of two cores of one chiplet, whose link to it writes 28 bytes in a ns; of two chiplets it is 74 to 89.
-# Strayed lines: where indices ascend, each load of a lane goes through data in strides of its own, and prefetchers
-# fetch what each stride leads to; gather instructions have none. 8 lanes of float32 take 0.8 to 0.96 of the time of
-# gathers where places are 16 B apart, 1.1 for 32 B, 1.3 for 48, 1.7 for 64, 1.7 for 96, 1.8 for 128 and 1.4 for 256
-# (one thread of a Zen 4); nothing was measured on the others.
-# One way: NumPy sums 256 MB of float64 at 23 to 26 bytes in a ns and fills them at 22 to 25, on one thread or on two.
-# Interleaved: not measured on the others.
-# Zen 5: calibrations of an EPYC of family 26 with two cores and, of what memory moves, cases of the suite; misses and
-# launches as Zen 4. Many loads are under way without prefetches: 1,000,000 float32 of 4 MB take 0.81 ms alone, 0.85
-# prefetched into L1 and 1.17 into L2; 4,000,000 of 256 MB 17.4, 13.0 and 14.2 ms, and with non-temporal stores 18.3,
-# 18.6 and 20.3 (one thread). Why these hold back loads is not known: rows lose nothing with a near and a far prefetch.
-# Times of elements near and alone, of the others: 1 / 0.65 and 2 of those into L2, and what misses and latency allow.
-# Zen 3: AMD's guide 56665 and anandtech.com/show/16214; rates: Zen 4 by clock, DDR4-3200 to DDR5-4800.
-# Checks: of int64, in vectors, in a nest of its own.
-# Xeon, Ice Lake and later: a calibration of a Granite Rapids with two cores of a shared processor; the last cache,
-# misses, launches and non-temporal stores from Intel's "Optimization Reference Manual" (248966). Three calibrations of
-# another hour have 2.15 to 2.19 `store_times`, and rates of lines 0.8 to 0.9 times as long. With these rates 27 cases
-# take 0.93 of the time that they took with those of manuals, batches of tuples 0.48.
-# AVX2: a client core from Haswell to Skylake, from the same manual and uops.info.
+# docs/experiments/machines.md says where the numbers come from.
 _NAMES = ("zen5", "zen4", "zen3", "xeon-avx512", "avx2")
 _FIELDS: dict[str, tuple[Any, ...]] = {
     "l1_bytes": (48 << 10, 32 << 10, 32 << 10, 48 << 10, 32 << 10),

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
+from .checks import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
 from .schedule import Schedule, time_text
@@ -42,7 +43,6 @@ from .steps import (
     TileLoops,
     VectorizeLists,
 )
-from .tiling import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 
 # No call takes less: a nanosecond.
 MIN_TIME_US = 1e-3
@@ -52,8 +52,6 @@ L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
 Parts = tuple[float, float, float, float]
 IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
-# A schedule to choose, and what it has that the others have not.
-Option = tuple[Schedule, str]
 
 
 class Terms(NamedTuple):
@@ -184,7 +182,7 @@ class Model:
             or machine.is_worth_sharing(nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes)
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        resolve_uops = fixed.RESOLVE_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
+        resolve_uops = fixed.VECTOR_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
         bits = None if is_gradient else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
         self._staged, self._resolve_uops = bits, 1 if bits else resolve_uops
         self._out_bytes = nest.table_bytes if is_gradient else nest.written_bytes
@@ -207,16 +205,19 @@ class Model:
             self._times[key] = schedule, self.predict(schedule, ascending=ascending).time_us
         return self._times[key][1]
 
-    def choose(self, options: Sequence[Option], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
+    def choose(self, options: Sequence[Schedule], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
         """Return the first option whose predicted time is at most `gain` times the least one, and why."""
-        timed = [(round(self.time_us(schedule), 3), schedule, what) for schedule, what in options]
+        if len(options) == 1:
+            return options[0], ()
+        timed = [(round(self.time_us(schedule), 3), schedule) for schedule in options]
         most_us = gain * min(map(itemgetter(0), timed))
-        found = next(each for each in timed if each[0] <= most_us)
-        others = [each for each in timed if each[1] is not found[1]]
-        if not others:
-            return found[1], ()
-        other_us, _, other = min(others, key=itemgetter(0))
-        return found[1], (f"{found[2]}: {time_text(found[0])} predicted; {other}: {time_text(other_us)}",)
+        found_us, found = next(each for each in timed if each[0] <= most_us)
+        other_us, other = min((each for each in timed if each[1] is not found), key=itemgetter(0))
+        own, instead = (
+            ",".join(str(step) for step in one if step not in two) or "without"
+            for one, two in ((found, other), (other, found))
+        )
+        return found, (f"{own}: {time_text(found_us)} predicted; {instead}: {time_text(other_us)}",)
 
     def predict(self, schedule: Schedule, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule.
@@ -566,7 +567,7 @@ class Model:
         nest, vector_bytes = self._nest, self._machine.vector_bytes
         if schedule.has(OwnerComputes):
             part, listed = 1 / team.owners, schedule.get(VectorizeLists)
-            listing = fixed.RESOLVE_UOPS / (1 if listed is None else listed.lanes)
+            listing = fixed.VECTOR_UOPS / (1 if listed is None else listed.lanes)
             resolve += listing if schedule.has(CompactIndices) else 2 * part * (1 - part) * fixed.MISPREDICTED_UOPS
         found = passes * self._places * resolve
         if schedule.has(GroupIndices):  # sums are stored, and the end of a group of unknown size is mispredicted

@@ -46,6 +46,27 @@ def prefetches_of(nest: NestShape, machine: MachineModel, schedule: Schedule) ->
     return [(), _next_rows(nest, machine, inside, lanes) or elements_ahead(nest, machine, inside[name], size, lanes)]
 
 
+def prefetches_of_bags(
+    nest: NestShape, machine: MachineModel, loop: LoopName, piece_bytes: int | None
+) -> tuple[Prefetch, ...]:
+    """Return the prefetches of the rows of a bag, or of pieces of them with so many bytes.
+
+    They go on into the next bag; those of bags of one are of the rows of others. Where prefetches between the loads of
+    others are slow, those of rows of some lines from memory have a loop of their own.
+    """
+    if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
+        return ()
+    count = nest.indices * (nest.run_bytes // (piece_bytes or nest.run_bytes))
+    near, far = near_and_far_rows(nest, machine, loop, count, piece_bytes)
+    if piece_bytes is not None or not machine.exceeds_last_level_cache(nest.whole_bytes):
+        return (near,)
+    is_slow = machine.interleaved_times >= fixed.LEAST_PREDICTED_GAIN and nest.run_bytes > LINE_BYTES
+    if not is_slow or loop.role != "bag" or not machine.exceeds_last_level_cache(nest.table_bytes):
+        return far, near
+    far = far.replace(separate=loop)
+    return (far,) if nest.run_bytes <= fixed.MOST_FAR_ALONE_BYTES else (far, near)
+
+
 def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
     """Return the loop whose next slice of data is worth prefetching whole, and lines a step.
 
@@ -65,8 +86,6 @@ def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
     if name not in own or uses < 1 or nest.table_bytes <= machine.l2_bytes:
         return None
     if not machine.near_bytes <= nest.span_bytes <= machine.l2_room_bytes or not nest.has_packed_rows:
-        return None
-    if not nest.is_row and indices > fixed.MOST_COLUMN_READS * axes[0]:
         return None
     is_short = nest.is_row and row_bytes <= LINE_BYTES
     lines = -(-nest.span_bytes // (LINE_BYTES * indices)) if is_short else -(-axes[0] // indices)

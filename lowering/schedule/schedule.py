@@ -208,30 +208,13 @@ def time_text(time_us: float) -> str:
     return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
 
-# The passes and pipelines of earlier versions: the name now, an option that is added, and options with other names.
-RENAMED: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
-    **dict.fromkeys(
-        ("lower-gather-to-nest", "lower-gradient-to-nest", "lower-reduction-to-nest"), ("lower-to-nest", {}, {})
-    ),
-    **dict.fromkeys(("gradient-nest", "reduction-nest"), ("nest", {}, {})),
-    **dict.fromkeys(("gradient", "reduction"), ("default", {}, {})),
-    "prefetch-indices": ("prefetch", {"what": "rows"}, {"distance": "ahead"}),
-    "prefetch-slices": ("prefetch", {"what": "slices"}, {"distance": "ahead"}),
-    "prefetch-next-tile": ("prefetch", {"what": "tile"}, {}),
-    "fission-prefetches": ("prefetch", {"what": "rows"}, {"loop": "separate"}),
-    "fuse-bounds-check": ("check-indices", {"how": "fused"}, {}),
-    "stage-positions": ("check-indices", {"how": "staged"}, {}),
-    "count-listed": ("check-indices", {"how": "counted"}, {}),
-}
-
-
 def parse_specs(text: str) -> "list[ArgSpec]":
     """Read a pipeline as passes with their options.
 
     This is xDSL's reader, imported when there is something to read: a cached kernel runs without xDSL.
 
     Raises:
-        ScheduleError: it is no text, does not parse, or names a pass by the name that an earlier version had for it.
+        ScheduleError: it is no text, or does not parse.
     """
     if not isinstance(text, str):
         raise ScheduleError(f"a pipeline must be text, such as tile-loops{{loops=indices sizes=64}}, got {show(text)}")
@@ -244,18 +227,10 @@ def parse_specs(text: str) -> "list[ArgSpec]":
     from xdsl.utils.exceptions import ArgSpecParseError
 
     try:
-        specs = list(parse_pipeline(re.sub(r"\s*([,{}])\s*", r"\1", text.strip())))
+        return list(parse_pipeline(re.sub(r"\s*([,{}])\s*", r"\1", text.strip())))
     except ArgSpecParseError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ScheduleError(f"the pipeline does not parse: {reason} in {show(text)}") from None
-    for spec in specs:
-        if spec.name in RENAMED:
-            name, added, names = RENAMED[spec.name]
-            options = [f"{option}={value}" for option, value in added.items()]
-            options += [f"{names.get(option, option)}={','.join(map(str, v))}" for option, v in spec.parameters.items()]
-            written = f"{name}{{{' '.join(options)}}}" if options else name
-            raise ScheduleError(f"{spec.name} is the name that an earlier version had; write {written}")
-    return specs
 
 
 NO_SCHEDULE = Schedule()

@@ -110,6 +110,16 @@ class NestShape:
         names = [name for name, _ in self.table if name.role == "inner"]
         return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
 
+    @cached_property
+    def has_whole_rows(self) -> bool:
+        """Whether rows are plain, and contiguous in data and in out, so that vectors copy them."""
+        return self.has_plain_rows and self.has_packed_rows and self.is_packed
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether a loop repeats indices."""
+        return any(loop not in self.looked_up for loop, _ in self.loops)
+
     @property
     def has_rows_of_one_axis(self) -> bool:
         """Whether one loop over the indices copies rows of one loop, each at a position of the one axis."""

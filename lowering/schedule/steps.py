@@ -4,6 +4,7 @@ A class here declares the options of a pass once: their names, types, ranges, de
 from it (`pass_of_step`), and so do the text of schedules, their checks, the documentation and the script.
 """
 
+import functools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ...ir.numbers import MAX_INT64
 REQUIRED = ...  # in place of the default of an option that has none
 WHOLE_ROW = 0  # the number of lines by which a prefetch asks for the whole row
 MAX_LINES = 64  # of a row that a prefetch may ask for
+MAX_PARTS = 64  # of a sort, or of a tile that owners prefetch
 
 # What messages call the types of options.
 KINDS: dict[Any, str] = {
@@ -183,6 +185,7 @@ class Step:
     def __repr__(self) -> str:
         return str(self)
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  # schedules share their few steps
     def __str__(self) -> str:
         return print_pass(self.name, self.given)
 
@@ -277,7 +280,7 @@ class ParallelizeSort(Step):
 
     name = "parallelize-sort"
     way_out = "use it right after group_indices, with two parts or more"
-    parts: int = option("how many", least=2, most=64)
+    parts: int = option("how many", least=2, most=MAX_PARTS)
 
 
 class OwnerComputes(Step):

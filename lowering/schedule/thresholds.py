@@ -30,9 +30,8 @@ MOST_STAGED_RESULT_BYTES = 16 * 1024 * 1024
 
 # Use no schedule for results of fewer bytes: no pass pays, and they share a kernel.
 MIN_VECTOR_WORK_BYTES = 2048
-# Use vectors of at most this many elements with an index each, and of this many bytes; wider ones have longer
-# remainders.
-MOST_LANES, MOST_LANE_BYTES = 16, 32
+# Use vectors of at most this many bytes for elements with an index each; wider ones have longer remainders.
+MOST_LANE_BYTES = 32
 # Copy up to this many elements of a short slice without a loop, in vectors of this many lanes; of any slice fewer than
 # two vectors.
 MOST_KNOWN_ELEMENTS, KNOWN_LANES = 64, 4
@@ -46,35 +45,24 @@ MIN_STREAMED_ROW_BYTES, MIN_PEELED_BYTES = 96, 512
 
 # Prefetch elements at most this part of a loop ahead: the prefetches at its end are of no use.
 MOST_SHARE_OF_A_LOOP = 16
-# Prefetch the next slice of data only if a column is read at most this many times; else reading takes the longer.
-MOST_COLUMN_READS = 2
 # Prefetch the next row of data whole from this many bytes on, and the row this many ahead into L2 where this many times
 # all bytes exceed the last cache.
 MIN_NEXT_ROW_BYTES, LATER_ROW, LATER_ROW_SHARE = 1024, 4, 2
 
-# Share a gradient among at most this many owners, each of which reads all indices.
-MOST_OWNERS = 16
-# Give an owner at least this many positions; with fewer, the commonest rows are too much for one of them.
-MIN_POSITIONS_OF_AN_OWNER = 16
-# Have owners of parts that fit in L2 only for rows of this many bytes for each; listing an index takes that long.
-LISTED_ROW_BYTES = 80
 # Sort in parts only if positions are this many times fewer than indices; each part counts all positions.
 SORT_TO_SUM = 8
-# List single elements in vectors of this many, in tiles of this many, where each owner has this many bytes of the
-# table.
-LISTED_LANES, LISTED_TILE, MIN_OWNED_BYTES = 8, 2048, 16 * 1024
+# List the indices of single elements in tiles of this many.
+LISTED_TILE = 2048
 # Prefetch the slices of grad this many times as far ahead as rows.
 SLICES_AHEAD = 2
 # Add longer rows in registers in pieces of this many bytes: all of sorted indices, and of bags those beyond the most.
 GROUPED_PIECE_BYTES, MOST_SUMMED_BYTES = 256, 1024
-# Prefetch the rows of a bag in a loop of their own where prefetches between loads make them this many times slower.
-LEAST_INTERLEAVED_TIMES = 1.2
-# Then prefetch rows of more bytes into L1, too.
+# Prefetch rows of a bag beyond this many bytes into L1, too, where those into L2 have a loop of their own.
 MOST_FAR_ALONE_BYTES = 512
 
-# Instructions, counted in assembly: a lane loaded, an index resolved, a vector moved, a line prefetched, a row besides
-# its vectors.
-LANE_UOPS, RESOLVE_UOPS, VECTOR_UOPS, PREFETCH_UOPS, ROW_UOPS = 3, 4, 4, 2, 8
+# Instructions, counted in assembly: a lane loaded, an index resolved or a vector moved, a line prefetched, and a row
+# besides its vectors.
+LANE_UOPS, VECTOR_UOPS, PREFETCH_UOPS, ROW_UOPS = 3, 4, 2, 8
 # Cost of a mispredicted branch, in instructions.
 MISPREDICTED_UOPS = 80
 # Lines that a processor fetches in vain behind a row that the next one read does not follow.
@@ -87,6 +75,5 @@ GATHERED = 0.65
 ROWS_ALONE = 1.5
 
 # Take another schedule than a plainer one only if its predicted time is this many times less: a way to share a
-# gradient, or a prefetch of what the last cache holds; non-temporal stores of a gradient or of bags; and those of bags
-# with prefetches in a loop of their own.
-LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES, LEAST_GAIN_OF_FISSIONED_STORES = 1.12, 1.05, 1.02
+# gradient, or a prefetch of what the last cache holds; and non-temporal stores of a gradient or of bags.
+LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES = 1.12, 1.05

@@ -204,8 +204,7 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
 
 def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
     nest = Layout.of(problem_of_case(case)).nest
-    kind = {"is_gradient": case.is_gradient, "is_reduction": case.is_reduction}
-    chosen = str(choice_for(nest, machine, **kind).schedule)
+    chosen = str(choice_for(nest, machine, is_gradient=case.is_gradient).schedule)
     model = Model(nest, machine, is_gradient=case.is_gradient)
     named = [
         Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)

@@ -61,9 +61,9 @@ from ...nest.queries import (
     view_of,
     viewed,
 )
+from ...schedule.checks import fewest_bits
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.steps import MAX_LINES, WHOLE_ROW
-from ...schedule.tiling import fewest_bits
 from ..owners.sort_indices import COUNTING
 
 # Lines of indices that a fused check prefetches for the next iteration; the processor fetches those behind them itself.

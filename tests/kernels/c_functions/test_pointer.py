@@ -11,7 +11,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.lowering.native import kernel_code
-from gathernest.lowering.schedule.tiling import FusedCheck
+from gathernest.lowering.schedule.checks import FusedCheck
 
 TILES = "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o}"
 SHAPES = {"data": "9x4xf32", "indices": "6xi64"}

@@ -102,13 +102,13 @@ def test_prepared_calls_are_planned_anew_after_a_calibration(monkeypatch):
     from gathernest.kernels.runtime import select_schedule
 
     data, indices, names = np.arange(4000.0).reshape(1000, 4), np.arange(999), []
-    choose = select_schedule.choose_gather
+    choose = select_schedule.choose
 
-    def noted(nest, model):
+    def noted(nest, model, **kind):
         names.append(model.name)
-        return choose(nest, model)
+        return choose(nest, model, **kind)
 
-    monkeypatch.setattr(select_schedule, "choose_gather", noted)
+    monkeypatch.setattr(select_schedule, "choose", noted)
     for found in (made_up(), made_up(base="avx2")):
         keep(found)
         for _ in range(3):

@@ -10,8 +10,8 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
+from gathernest.lowering.schedule.checks import StagedCheck
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.tiling import StagedCheck
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)

@@ -16,8 +16,7 @@ from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.candidates import Space, candidates
-from gathernest.lowering.schedule.gather_heuristic import choose_gather
-from gathernest.lowering.schedule.gradient_heuristic import choose_gradient
+from gathernest.lowering.schedule.choose import choose
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
@@ -104,7 +103,7 @@ def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
         for (l2, l3), threads in product(sizes, (1, 2, 64))
     ]
     for (shape, is_gradient), machine in product(nests, machines):
-        schedule = (choose_gradient if is_gradient else choose_gather)(shape, machine).schedule
+        schedule = choose(shape, machine, is_gradient=is_gradient).schedule
         assert Schedule.parse(str(schedule)) == schedule
 
 

@@ -16,12 +16,12 @@ import pytest
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.lowering.schedule import gather_heuristic, gradient_heuristic
+from gathernest.lowering.schedule.checks import CountedCheck, FusedCheck, StagedCheck
+from gathernest.lowering.schedule.choose import choose, choose_bag_loops, gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.predict import Model
-from gathernest.lowering.schedule.schedule import Choice, Schedule
+from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.shape import NestShape
-from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, StagedCheck
 
 TEXTS = Path(__file__).parents[2] / "golden" / "texts" / "schedules"
 NEST_FIELDS = {field.name for field in fields(NestShape)}
@@ -44,16 +44,16 @@ def case_of(line: str) -> tuple[NestShape, MachineModel]:
     return nest, replace(BUILT_IN[facts.pop("machine")], **facts)
 
 
-def say_choice(choose: Callable[[NestShape, MachineModel], Choice]) -> Callable[..., list[str]]:
+def say_choice(*, is_gradient: bool = False) -> Callable[..., list[str]]:
     def say(nest: NestShape, machine: MachineModel) -> list[str]:
-        choice = choose(nest, machine)
+        choice = choose(nest, machine, is_gradient=is_gradient)
         return [str(choice.schedule) or "none", *(f"- {reason}" for reason in choice.reasons)]
 
     return say
 
 
 def say_ways(nest: NestShape, machine: MachineModel) -> list[str]:
-    return [str(way.schedule) or "none" for way in gradient_heuristic.gradient_ways(nest, machine)]
+    return [str(way) or "none" for way in gradient_ways(nest, machine)]
 
 
 def say_time(*, is_gradient: bool = False, **order) -> Callable[[NestShape, MachineModel, str], list[str]]:
@@ -66,11 +66,11 @@ def say_time(*, is_gradient: bool = False, **order) -> Callable[[NestShape, Mach
 
 
 QUESTIONS: dict[str, Callable[..., list[str]]] = {
-    "gather": say_choice(gather_heuristic.choose_gather),
-    "gradient": say_choice(gradient_heuristic.choose_gradient),
+    "gather": say_choice(),
+    "gradient": say_choice(is_gradient=True),
     "ways of a gradient": say_ways,
-    "bags": say_choice(gradient_heuristic.choose_reduction),
-    "rules of bags": say_choice(gradient_heuristic.choose_reduction_schedule),
+    "bags": say_choice(),
+    "rules of bags": lambda nest, machine: [str(choose_bag_loops(nest, machine)) or "none"],
     "time of a gather": say_time(),
     "time of a gather by ascending indices": say_time(ascending=True),
     "time of a gradient": say_time(is_gradient=True),

@@ -82,7 +82,7 @@ MAKE_NO_CODE = (
     "ir/modules/pseudocode.py",
     "playground/drawings.py",
     "lowering/passes/operators/constant_gathers.py",
-    "lowering/schedule/gather_heuristic.py",
+    "lowering/schedule/choose.py",
     "lowering/native/fast_call.py",
     "kernels/gather.py",
     "tools/cli.py",

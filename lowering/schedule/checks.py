@@ -1,25 +1,14 @@
-"""Tiling loops for threads, and where indices are checked."""
+"""Choosing where and how the indices of a result are checked, from the sizes of a nest. Plain Python."""
 
 import math
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .machine_model import LINE_BYTES, MachineModel, tile_size
-from .schedule import Names, Schedule, Tiles
-from .shape import Loops, NestShape, scheduled_loops, trips
+from .machine_model import LINE_BYTES, MachineModel
+from .schedule import Schedule
+from .shape import NestShape, scheduled_loops
 from .steps import CompactIndices, GroupIndices, HoistIndices, InterchangeLoops, VectorizeLists
-
-Tiling = tuple[Tiles, Names]
-
-
-def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
-    """Return (tiles, parallel loops) of the nest that checks indices; none where one thread is as fast."""
-    loops = [(name.beside("check"), size) for name, size in checked if size != 1]
-    least = machine.min_shared_checks
-    if trips(loops) < least:
-        return (), ()
-    return tile_innermost(loops, 1, least // 16, least // 4)
 
 
 class FusedCheck(NamedTuple):
@@ -184,30 +173,3 @@ def _fewest_bits(nest: NestShape, allowed: tuple[int, ...]) -> int | None:
 def fewest_bits(positions: int, index_bytes: int, allowed: tuple[int, ...]) -> int | None:
     """Return the fewest bits, of those allowed, that hold so many positions; None where an index has no more."""
     return next((bits for bits in allowed if positions <= 1 << bits and bits < 8 * index_bytes), None)
-
-
-def checked_rows(nest: NestShape) -> int:
-    """Return how many rows of indices of known size a new result checks at a time."""
-    return -(-fixed.MIN_CHECKED // nest.innermost[1])
-
-
-def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:
-    """Return (tiles, parallel loops) that tile the innermost of `loops` with enough work, in tiles of `wanted`.
-
-    Args:
-        loops: the loops, outermost first; each iteration of the innermost has `unit` work.
-        least: the work of all iterations of a loop that is tiled.
-    """
-    for place in reversed(range(len(loops))):
-        name, size = loops[place]
-        if unit * size >= least or place == 0:
-            tiles, parallel = _tile(name, wanted // max(unit, 1))
-            return tiles, (*(outer for outer, _ in loops[:place]), *parallel)
-        unit *= size
-    return (), ()
-
-
-def _tile(name: LoopName, wanted: int) -> Tiling:
-    """Return (tiles, parallel loops) of a loop in tiles of at most `wanted` iterations."""
-    size = tile_size(wanted)
-    return (((name, size),), (name.outer_tile,)) if size > 1 else ((), (name,))

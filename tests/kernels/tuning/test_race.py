@@ -8,7 +8,7 @@ import pytest
 
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.tuned_schedules.confirmation import LEAST_PAIRS, confirmation, wins_needed
-from gathernest.kernels.tuning.successive_halving import race
+from gathernest.kernels.tuning.tuner import race
 
 
 class FakeTimer:
