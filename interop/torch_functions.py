@@ -17,7 +17,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from .torch_operators import MAX_TINY_BYTES, TABLE, Row, is_ours, is_small, run
+from .torch_operators import MAX_TINY_BYTES, TABLE, Row, is_ours, is_small, run, spread
 from .torch_tensors import (
     INTEGERS,
     NARROW,
@@ -52,10 +52,14 @@ _MAX_LISTED_BYTES = 512
 _MAX_TINY_SOURCE_BYTES = 1 << 16
 # What torch's functions raise for arguments that they do not take.
 _ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
-_SELECT, _GATHER, _ADD = TABLE["index_select"], TABLE["gather"], TABLE["index_add"]
-_BAGS, _LARGEST = TABLE["embedding_bag"], TABLE["embedding_bag_largest"]
+_GATHER, _ADD, _BAGS = TABLE["gather"], TABLE["index_add"], TABLE["embedding_bag"]
+# Slices: torch adds narrow floats less exactly than it adds elements.
+_SELECT = replace(_GATHER, min_elements=1 << 22, torch_sums=_BAGS.torch_sums)
+_MAXIMA = replace(_BAGS, min_elements=1 << 16, min_grad_elements=1 << 22)
 # Torch stores the rows of float64 before it adds them, and takes 2 to 3 times as long.
 _WIDE_BAGS = replace(_BAGS, min_elements=1 << 18)
+# Torch divides a gradient that is scaled by frequency by the look-ups of another row.
+_SCALED_BAGS = replace(_BAGS, min_grad_elements=0)
 _OF_TORCH = (torch.int32, torch.int64)
 _SUMMED = (torch.float32, torch.float64, *NARROW)
 _ADDED = (*_SUMMED, torch.complex64, torch.complex128, torch.uint8, torch.int8, torch.int16, *_OF_TORCH)
@@ -66,8 +70,8 @@ _embedding_bag, _int64, _float32 = torch.embedding_bag, torch.int64, torch.float
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: True)
-# The arguments of an operator and the shape of its result; None where torch's own function is to run.
-Prepared = tuple[tuple[Any, ...], tuple[int, ...]] | None
+# The arguments of an operator; None where torch's own function is to run.
+Prepared = tuple[Any, ...] | None
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -104,9 +108,8 @@ def _select_by_torch(input: Any, dim: Any, index: Any, out: Any) -> Any:
 
 
 def _prepare_select(input: Any, dim: Any, index: Any) -> Prepared:
-    if index.dim() != 1 or (place := _place(dim, input)) is None:
-        return None
-    return (input, place, index), (*input.shape[:place], index.shape[0], *input.shape[place + 1 :])
+    place = _place(dim, input)
+    return None if place is None or index.dim() != 1 else (input, place, spread(index, input.shape, place))
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
@@ -129,10 +132,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     except _ERRORS as failure:
         error = failure
     by_torch = partial(_gather_by_torch, input, dim, index, sparse_grad, out)
-    prepare = partial(_prepare_elements, input, dim, index)
-    tensors, by_dim = {"input": input, "index": index}, (None, dim)
-    options = {"is_torchs": sparse_grad, "sizes": _row_of_gather(index), "error": error}
-    return _call("gather", _GATHER, by_torch, prepare, tensors, by_dim, out, **options)
+    prepare, tensors = partial(_prepare_elements, input, dim, index), {"input": input, "index": index}
+    options = {"is_torchs": sparse_grad, "is_of_slices": False, "error": error}
+    return _call("gather", _row_of_gather(index), by_torch, prepare, tensors, dim, out, **options)
 
 
 def _row_of_gather(index: Any) -> Row:
@@ -142,8 +144,7 @@ def _row_of_gather(index: Any) -> Row:
 
 
 def _gather_by_torch(input: Any, dim: Any, index: Any, sparse_grad: bool, out: Any) -> Any:
-    picks = for_torch(index) if index.is_contiguous() else index.to(torch.int64)
-    return torch.gather(input, dim, picks, sparse_grad=sparse_grad, out=out)
+    return torch.gather(input, dim, for_torch(index), sparse_grad=sparse_grad, out=out)
 
 
 def _prepare_elements(input: Any, dim: Any, index: Any, *rest: Any) -> Prepared:
@@ -151,7 +152,7 @@ def _prepare_elements(input: Any, dim: Any, index: Any, *rest: Any) -> Prepared:
     if place is None or input.dim() != index.dim():
         return None
     fits = all(wanted <= size for axis, (wanted, size) in enumerate(pairs) if axis != place)
-    return ((input, place, index, *rest), tuple(index.shape)) if fits else None
+    return (input, place, index, *rest) if fits else None
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -164,28 +165,27 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     try:
         is_plain = dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched()
         if is_plain and _fit_off(input.shape, indices.shape, dim):
-            is_taken = indices.dtype is torch.int64 or indices.is_contiguous()  # as in `gather`
-            return _gather_from_end(input, dim, indices if is_taken else indices.to(torch.int64), None)
+            return _gather_from_end(input, dim, for_torch(indices), None)
     except _ERRORS as failure:
         error = failure
     by_torch, prepare = partial(_along_by_torch, input, indices, dim, out), partial(_prepare_along, input, indices, dim)
-    tensors, by_dim = {"input": input, "indices": indices}, (None, dim)
-    return _call("take_along_dim", _GATHER, by_torch, prepare, tensors, by_dim, out, error=error, is_from_end=True)
+    tensors, options = {"input": input, "indices": indices}, {"is_from_end": True, "is_of_slices": False}
+    return _call("take_along_dim", _GATHER, by_torch, prepare, tensors, dim, out, **options, error=error)
 
 
 def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
     picks = indices.to(torch.int64) if indices.dtype in INTEGERS else indices
-    if _is_compiling() or is_watched(input, indices) or (given := _spread(input, picks, dim)) is None:
+    if _is_compiling() or is_watched(input, indices) or (given := _fit(input, picks, dim)) is None:
         return torch.take_along_dim(input, picks, dim, out=out)
     return _gather_from_end(*given, out)
 
 
 def _prepare_along(input: Any, indices: Any, dim: Any) -> Prepared:
-    given = _spread(input, indices, dim)
+    given = _fit(input, indices, dim)
     return None if given is None else _prepare_elements(*given, True)
 
 
-def _spread(input: Any, indices: Any, dim: Any) -> tuple[Any, Any, Any] | None:
+def _fit(input: Any, indices: Any, dim: Any) -> tuple[Any, Any, Any] | None:
     """Return the table, the dimension and the indices, with equal sizes off it; None where they do not fit."""
     if dim is None:
         return input.reshape(-1), 0, indices.reshape(-1)
@@ -258,7 +258,7 @@ def _prepare_addition(input: Any, dim: Any, index: Any, source: Any, alpha: Any)
     shape = tuple(input.shape)
     fits = tuple(source.shape) == (*shape[:place], index.shape[0], *shape[place + 1 :])
     is_number = isinstance(alpha, (int, float)) or (isinstance(alpha, complex) and input.is_complex())
-    return ((input, place, index, source, alpha), shape) if fits and is_number else None
+    return (input, place, index, source, alpha) if fits and is_number else None
 
 
 def embedding(
@@ -301,10 +301,10 @@ def _embedding_by_torch(input: Any, weight: Any, *rest: Any) -> Any:
 
 def _prepare_rows(input: Any, weight: Any, padding_idx: Any, norm: Any, norm_type: Any, scale: Any, _: Any) -> Prepared:
     padding = _padding_row(weight, padding_idx)
-    if padding is None:
+    if padding is None or not weight.numel():
         return None
     _limit_norms(weight, input, norm, norm_type)
-    return (weight, 0, input, padding, scale), (*input.shape, weight.shape[1])
+    return weight, 0, spread(input, weight.shape, 0), False, padding, scale
 
 
 class _Scriptable:
@@ -345,10 +345,10 @@ def embedding_bag(
     Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient, and scales rows down
     to `max_norm`. Offsets must not fall: torch reads other memory by such ones.
     """
-    row, error = _LARGEST if mode == "max" else _BAGS, None
+    row, error = _MAXIMA if mode == "max" else _SCALED_BAGS if scale_grad_by_freq else _BAGS, None
     try:
         row = _WIDE_BAGS if row is _BAGS and weight.dtype is torch.float64 else row
-        if not scale_grad_by_freq and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
+        if row is not _SCALED_BAGS and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
             if max_norm is None is per_sample_weights and not sparse and mode in _MODES:
                 # The function of `functional` takes 1 to 3 microseconds more for the same operator.
                 if offsets is not None and input.dim() == 1:
@@ -374,10 +374,7 @@ def embedding_bag(
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (per_sample_weights, include_last_offset, padding_idx)
     given = input, weight, offsets, *norm, mode, sparse, *rest
     by_torch, prepare = partial(_bags_by_torch, *given), partial(_prepare_bags, *given)
-    # Torch divides the gradient of a row by the look-ups of another one.
-    is_forced = scale_grad_by_freq and not sparse
-    options = {"is_torchs": sparse, "is_forced": is_forced, "sizes": row, "error": error}
-    return _call("embedding_bag", _BAGS, by_torch, prepare, tensors, 0, **options)
+    return _call("embedding_bag", row, by_torch, prepare, tensors, 0, is_torchs=sparse, error=error)
 
 
 def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
@@ -405,8 +402,7 @@ def _prepare_bags(
             return None
         input, offsets, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
     _limit_norms(weight, input, max_norm, norm_type)
-    bags = input.shape[0] if offsets is None else offsets.shape[0]
-    return (weight, input, offsets, factors, mode, padding, scale), (bags, weight.shape[1])
+    return weight, input, offsets, factors, mode, padding, scale
 
 
 def _are_rising(offsets: Any) -> bool:
@@ -445,31 +441,28 @@ def _call(
     out: Any = None,
     *,
     is_torchs: bool = False,
-    is_forced: bool = False,
+    is_of_slices: bool = True,
     is_from_end: bool = False,
-    sizes: Row | None = None,
     error: Exception | None = None,
 ) -> Any:
     """Return the result of a call by torch's own function, or by an operator.
 
     Args:
         function: its name, for messages.
-        row: of the operator.
+        row: of the operator, with the sizes from which it runs.
         by_torch: calls torch's own function.
         prepare: returns the arguments of the operator, or None.
         tensors: by their names the table, the indices, and further tensors or None.
-        dim: along which the table is read, behind a None where each element has an index.
+        dim: along which the table is read.
         out: a tensor for the result, or None.
         is_torchs: torch's own function makes the gradient.
-        is_forced: torch's own function would make a wrong gradient.
+        is_of_slices: whether an index stands for a slice, and not for an element.
         is_from_end: whether indices may count from the end.
-        sizes: the row whose sizes decide, if that is another one.
         error: what torch's own function has raised for this call, if it ran already.
     """
     table, index, *others = tensors.values()
     given = [each for each in others if each is not None]
-    of_slices, along = dim if isinstance(dim, tuple) else (dim, dim)
-    explain = partial(_explain, function, by_torch, tensors, along, is_from_end)
+    explain = partial(_explain, function, by_torch, tensors, dim, is_from_end)
     if _is_compiling():
         if _is_exporting() or out is not None or is_torchs:
             return by_torch()
@@ -481,14 +474,15 @@ def _call(
                 raise
             raise explain(failure, False) from failure
     wants_grad = torch.is_grad_enabled() and (table.requires_grad or any(each.requires_grad for each in given))
-    prepared = None
+    arguments = None
     try:
         if error is not None and index.dtype in _OF_TORCH:
             raise error
-        if not (is_torchs and wants_grad):
-            is_ready = is_ours(sizes or row, table, index, of_slices, out, wants_grad) or (is_forced and wants_grad)
-            prepared = prepare() if is_ready else None
-        if prepared is None or (out is not None and tuple(out.shape) != prepared[1]):
+        if not (is_torchs and wants_grad) and is_ours(
+            row, table, index, dim if is_of_slices else None, out, wants_grad
+        ):
+            arguments = prepare()
+        if arguments is None or (out is not None and out.shape != _shape_of(row, arguments)):
             return by_torch()
     except GathernestError:
         raise
@@ -496,18 +490,23 @@ def _call(
         # An operator takes dtypes for which torch has no kernel, and writes over what it reads.
         fits = isinstance(failure, NotImplementedError) if out is None else out.dtype is table.dtype and not wants_grad
         fits = fits and index.dtype in INTEGERS and what_is_wrong(table, "") is None
-        prepared = prepare() if fits else None
-        if prepared is None or (out is not None and (tuple(out.shape) != prepared[1] or out.requires_grad)):
+        arguments = prepare() if fits else None
+        if arguments is None or (out is not None and (out.shape != _shape_of(row, arguments) or out.requires_grad)):
             raise explain(failure, wants_grad and out is None) from failure
-    arguments, _ = prepared
     try:
         if out is not None:
             row.forward(*arguments, out=array_of(out))
             count_change(out)
             return out
-        return run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
+        found = run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
+        return found.reshape(*index.shape, table.shape[1]) if function == "embedding" else found
     except BoundsError as failure:
         raise explain(failure, False) from None
+
+
+def _shape_of(row: Row, arguments: tuple[Any, ...]) -> Any:
+    """Return the shape of an operator's result: that of the indices of a gather, and of the table of an addition."""
+    return arguments[2 if row.name == "gather" else 0].shape
 
 
 def _explain(

@@ -71,9 +71,9 @@ def unsigned(index: Any) -> np.ndarray:
 
 
 def for_torch(index: Any) -> Any:
-    """Return indices as torch's own functions read them, which are of int32 and int64."""
+    """Return indices as torch's own functions read them: of int64, or of int32 that is not expanded."""
     dtype = index.dtype
-    if dtype is torch.int64 or dtype is torch.int32 or dtype not in INTEGERS:
+    if dtype is torch.int64 or dtype not in INTEGERS or (dtype is torch.int32 and index.is_contiguous()):
         return index
     return index.to(torch.int64)
 

@@ -28,7 +28,7 @@ def main() -> None:
 
     for name, row in torch_operators.TABLE.items():  # Every size runs an operator, and no call is tiny.
         torch_operators.TABLE[name] = replace(row, min_elements=0, min_grad_elements=0)
-    for name in ("_SELECT", "_GATHER", "_ADD", "_BAGS", "_WIDE_BAGS", "_LARGEST"):
+    for name in ("_SELECT", "_GATHER", "_ADD", "_BAGS", "_WIDE_BAGS", "_MAXIMA"):
         row = getattr(torch_functions, name)
         setattr(torch_functions, name, torch_operators.TABLE[row.name])
     torch_operators.MAX_TINY_BYTES = torch_functions.MAX_TINY_BYTES = -1

@@ -66,7 +66,7 @@ NAMED = {
         lambda: index_add(TABLE.int(), source=TABLE[:3].int(), alpha=0.5)
     ),
     "a gradient of torch.complex32 cannot be added up; convert the table, as by .float()": (
-        lambda: torch.ops.gathernest.index_select_backward(torch.zeros(3, dtype=torch.complex32), [5], 0, INDEX)
+        lambda: torch.ops.gathernest.gather_backward(torch.zeros(3, dtype=torch.complex32), [5], 0, INDEX)
     ),
 }
 # Of other calls torch's own function says what is wrong.
