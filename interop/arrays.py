@@ -149,6 +149,10 @@ def _read(given: Any, name: str) -> np.ndarray:
     is_no_sequence = isinstance(given, Iterator | Set | ValuesView)
     if is_no_sequence and name != "indices":
         raise _rejected(given, name, "which is no sequence", f"pass list({name}), or numpy.fromiter({name}, dtype)")
+    densify = next((call for call in ("toarray", "todense") if hasattr(given, call)), "")
+    if densify:
+        rows = ", or take rows by data[indices]" if name == "data" else ""
+        raise _rejected(given, name, "which is sparse", f"pass {name}.{densify}(){rows}")
     if hasattr(given, "__dlpack__") and not hasattr(given, "__array__") and not _has_memory(given):
         return np.from_dlpack(given)
     return np.asarray(given)
@@ -268,14 +272,6 @@ def _xarray(given: Any, name: str) -> Found:
     return (given.data, None) if isinstance(given.data, np.ndarray) else as_array(given.data, name)
 
 
-def _scipy(given: Any, name: str) -> Found:
-    if not hasattr(given, "toarray") and not hasattr(given, "todense"):
-        return _read(given, name), None
-    densify = "toarray" if hasattr(given, "toarray") else "todense"
-    rows = ", or take rows by data[indices]" if name == "data" else ""
-    raise _rejected(given, name, "which is sparse", f"pass {name}.{densify}(){rows}")
-
-
 def _awkward(given: Any, name: str) -> Found:
     way = (
         f"pass awkward.to_numpy(awkward.pad_none({name}, length, clip=True)) with its nulls filled, or awkward.flatten"
@@ -357,8 +353,6 @@ _LIBRARIES: dict[str, Callable[[Any, str], Found]] = {
     "polars": _polars,
     "pyarrow": _pyarrow,
     "xarray": _xarray,
-    "scipy": _scipy,
-    "sparse": _scipy,
     "awkward": _awkward,
     "dask": _dask,
 }

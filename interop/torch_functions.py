@@ -41,8 +41,6 @@ __all__ = [
     "index_select",
     "take_along_dim",
 ]
-# A table of at most this number of bytes, whose gradient is wanted, is small where the index is tiny.
-_MAX_TINY_TABLE_BYTES = 1 << 20
 # An index for each element is tiny up to this number of bytes.
 _MAX_TINY_PICKS_BYTES = 1 << 15
 # Compare offsets of more bytes than this number as an array, which takes 1.5 microseconds; a list takes 16 nanoseconds
@@ -87,15 +85,9 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     """
     error = None
     try:
-        if (
-            not _is_compiling()
-            and type(index) is Tensor
-            and index.nbytes <= MAX_TINY_BYTES
-            and (not input.requires_grad or (input.nbytes <= _MAX_TINY_TABLE_BYTES and input.dtype is _float32))
-        ) or is_small(_SELECT, input, index, dim):
-            if out is None:
-                return _index_select(input, dim, index)
-            return _index_select(input, dim, index, out=out)
+        is_tiny = type(index) is Tensor and not _is_compiling() and index.nbytes <= MAX_TINY_BYTES
+        if (is_tiny and not input.requires_grad) or is_small(_SELECT, input, index, dim):
+            return _index_select(input, dim, index) if out is None else _index_select(input, dim, index, out=out)
     except _ERRORS as failure:
         error = failure
 
@@ -277,12 +269,8 @@ def embedding(
     """
     error = None
     try:
-        if (
-            not _is_compiling()
-            and type(input) is Tensor
-            and input.nbytes <= MAX_TINY_BYTES
-            and (not weight.requires_grad or (weight.nbytes <= _MAX_TINY_TABLE_BYTES and weight.dtype is _float32))
-        ) or is_small(_SELECT, weight, input, 0):
+        is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= MAX_TINY_BYTES
+        if (is_tiny and not weight.requires_grad) or is_small(_SELECT, weight, input, 0):
             if padding_idx is None and max_norm is None:
                 return _embedding(weight, input, -1, scale_grad_by_freq, sparse)
             return functional.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
@@ -445,16 +433,11 @@ def _call(
     is_from_end: bool = False,
     error: Exception | None = None,
 ) -> Any:
-    """Return the result of a call by torch's own function, or by an operator.
+    """Return the result of a call by torch's own function `by_torch`, or by an operator of the arguments of `prepare`.
 
     Args:
-        function: its name, for messages.
         row: of the operator, with the sizes from which it runs.
-        by_torch: calls torch's own function.
-        prepare: returns the arguments of the operator, or None.
         tensors: by their names the table, the indices, and further tensors or None.
-        dim: along which the table is read.
-        out: a tensor for the result, or None.
         is_torchs: torch's own function makes the gradient.
         is_of_slices: whether an index stands for a slice, and not for an element.
         is_from_end: whether indices may count from the end.

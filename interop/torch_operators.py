@@ -66,13 +66,8 @@ class Row:
 def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     """Return whether torch's own function serves a call of plain tensors as fast, and adds its gradient as exactly.
 
-    It takes 0.2 microseconds for a tiny index, and 0.5 for others; a call that torch must see is not small.
-
-    Args:
-        row: of the operator.
-        table: the tensor whose elements are moved.
-        index: the indices.
-        dim: the dimension whose slices the indices name; None where each element has an index.
+    It takes 0.2 microseconds for a tiny index, and 0.5 for others; a call that torch must see is not small. Indices
+    name slices along `dim`, or elements where it is None.
     """
     if type(index) is not Tensor or _is_compiling() or _is_tracing() or type(table) not in PLAIN:
         return False
@@ -91,13 +86,7 @@ def _is_large(row: Row, table: Any, index: Any, dim: int | None, wants_grad: boo
 
 
 def is_ours(row: Row, table: Any, index: Any, dim: int | None, out: Any, wants_grad: bool) -> bool:
-    """Return whether an operator runs a call that torch need not see, and not torch's own function.
-
-    Args:
-        row, table, index, dim: as for `is_small`.
-        out: the tensor for the result, or None.
-        wants_grad: whether a gradient of any tensor is wanted.
-    """
+    """Return whether an operator runs a call that torch need not see, and not torch's own function; see `is_small`."""
     dtype = table.dtype
     for tensor in (table, index):
         if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
@@ -256,14 +245,10 @@ def _factors_backward(grad: Any, weight: Any, index: Any, offsets: Any, padding:
     return tensor_of(found.reshape(tuple(index.shape)), grad.dtype)
 
 
-def _save_forward(ctx: Any, inputs: Any, output: Any) -> None:
-    table, ctx.dim, index, *ctx.rest = inputs
-    ctx.shape = table.shape
-    ctx.save_for_backward(index)
-
-
-def _save_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.shape, ctx.dim, index, *ctx.rest = inputs
+def _save_gather(ctx: Any, inputs: Any, output: Any) -> None:
+    """Keep what the gradients of a gather and of its gradient read; the latter has the shape of the table."""
+    table, *shape, ctx.dim, index, from_end, padding, scale = inputs
+    ctx.shape, ctx.rest = shape[0] if shape else table.shape, (from_end, padding, scale)
     ctx.save_for_backward(index)
 
 
@@ -317,11 +302,11 @@ def _fake_bags(weight: Any, index: Any, offsets: Any, *_: Any) -> Any:
 _ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_elements, torch_sums
     Row("gather(Tensor input, SymInt dim, Tensor index, bool from_end=False, SymInt padding_idx=-1, bool scale=False) "
         "-> Tensor",
-        _gather, lambda table, dim, index, *_: table.new_empty(index.shape), _save_forward, _derive_gather,
+        _gather, lambda table, dim, index, *_: table.new_empty(index.shape), _save_gather, _derive_gather,
         1 << 16, 1 << 20, _WIDE | {*NARROW, torch.complex64, torch.complex128}),
     Row("gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False, "
         "SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _gather_backward, lambda grad, shape, *_: grad.new_empty(tuple(shape)), _save_backward,
+        _gather_backward, lambda grad, shape, *_: grad.new_empty(tuple(shape)), _save_gather,
         _derive_gather_backward),
     Row("index_add(Tensor input, SymInt dim, Tensor index, Tensor source, Scalar alpha=1) -> Tensor",
         _index_add, lambda table, *_: table.new_empty(table.shape),
