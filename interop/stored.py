@@ -69,11 +69,15 @@ def gather(
         low, high = (int(along.min()), int(along.max()) + 1) if along.size else (0, 0)
         parts[axis] = slice(low, high)
         positions[:, number] -= low
-    used = np.unique(positions[is_used, 0])
-    parts[first] = used
+    parts[first], positions[:, 0] = _renumbered(positions[:, 0])
     rows = read(data, parts, first)
-    positions[:, 0] = np.where(is_used, np.searchsorted(used, positions[:, 0]), len(used))  # outside of them are zeros
     return run_gather(spec, rows, positions.reshape(indices.shape), Bounds.ZERO, out, schedule=schedule)
+
+
+def _renumbered(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions that are used, ascending, and the place of each among them; behind all of them of none."""
+    used = np.unique(positions[positions != NOWHERE])
+    return used, np.where(positions == NOWHERE, len(used), np.searchsorted(used, positions))
 
 
 def read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
@@ -146,16 +150,15 @@ def reduce(data: Any, indices: np.ndarray, ends: Any, out: Any, **options: Any) 
     positions = find_positions(problem, indices)[:, 0]
     if padding is not None:
         positions[positions == padding_position(padding, size)] = NOWHERE
-    used = np.unique(positions[positions != NOWHERE])
+    used, places = _renumbered(positions)
     rows = read(data, [used, *(slice(0, size) for size in data.shape[1:])], 0)
-    renumbered = np.where(positions == NOWHERE, len(used), np.searchsorted(used, positions)).reshape(indices.shape)
     for name in ("scale", "bias"):
         if options[name] is not None:
             options[name] = data_array(options[name], name)
             if options[name].shape == (size,):  # the call below says what is wrong with others
                 options[name] = options[name][used]
     lengths = None if ends is None else ends[1]
-    return gather_reduce(rows, renumbered, lengths=lengths, bounds="zero", out=out, **options)
+    return gather_reduce(rows, places.reshape(indices.shape), lengths=lengths, bounds="zero", out=out, **options)
 
 
 def gradient(problem: Problem, grad: Any, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:

@@ -22,7 +22,6 @@ from .torch_tensors import (
     INTEGERS,
     NARROW,
     array_of,
-    check_index,
     check_tensor,
     count_change,
     find_outside,
@@ -90,13 +89,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
             return _index_select(input, dim, index) if out is None else _index_select(input, dim, index, out=out)
     except _ERRORS as failure:
         error = failure
-
-    by_torch, prepare = partial(_select_by_torch, input, dim, index, out), partial(_prepare_select, input, dim, index)
-    return _call("index_select", _SELECT, by_torch, prepare, {"input": input, "index": index}, dim, out, error=error)
-
-
-def _select_by_torch(input: Any, dim: Any, index: Any, out: Any) -> Any:
-    return torch.index_select(input, dim, for_torch(index), out=out)
+    given, tensors = (input, dim, index), {"input": input, "index": index}
+    return _call("index_select", _SELECT, _index_select, given, _prepare_select, tensors, dim, out, error=error)
 
 
 def _prepare_select(input: Any, dim: Any, index: Any) -> Prepared:
@@ -123,20 +117,15 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             return _gather(input, dim, index, sparse_grad=sparse_grad, out=out)
     except _ERRORS as failure:
         error = failure
-    by_torch = partial(_gather_by_torch, input, dim, index, sparse_grad, out)
-    prepare, tensors = partial(_prepare_elements, input, dim, index), {"input": input, "index": index}
-    options = {"is_torchs": sparse_grad, "is_of_slices": False, "error": error}
-    return _call("gather", _row_of_gather(index), by_torch, prepare, tensors, dim, out, **options)
+    of_torch, given, tensors = partial(_gather, sparse_grad=sparse_grad), (input, dim, index), {"input": input}
+    row, options = _row_of_gather(index), {"is_torchs": sparse_grad, "error": error}
+    return _call("gather", row, of_torch, given, _prepare_elements, tensors | {"index": index}, dim, out, **options)
 
 
 def _row_of_gather(index: Any) -> Row:
     """Return the row whose sizes decide: indices that are expanded off the dimension move whole slices."""
     is_plain = not isinstance(index, Tensor) or index.layout is not torch.strided or index.is_contiguous()
     return _GATHER if is_plain else _SELECT
-
-
-def _gather_by_torch(input: Any, dim: Any, index: Any, sparse_grad: bool, out: Any) -> Any:
-    return torch.gather(input, dim, for_torch(index), sparse_grad=sparse_grad, out=out)
 
 
 def _prepare_elements(input: Any, dim: Any, index: Any, *rest: Any) -> Prepared:
@@ -155,17 +144,17 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     """
     error = None
     try:
-        is_plain = dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched()
-        if is_plain and _fit_off(input.shape, indices.shape, dim):
-            return _gather_from_end(input, dim, for_torch(indices), None)
+        if dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched():
+            sizes, others, behind = input.shape, indices.shape, dim + 1 or None
+            if sizes[:dim] == others[:dim] and sizes[behind:] == others[behind:]:
+                return _gather_from_end(input, dim, for_torch(indices), None)
     except _ERRORS as failure:
         error = failure
-    by_torch, prepare = partial(_along_by_torch, input, indices, dim, out), partial(_prepare_along, input, indices, dim)
-    tensors, options = {"input": input, "indices": indices}, {"is_from_end": True, "is_of_slices": False}
-    return _call("take_along_dim", _GATHER, by_torch, prepare, tensors, dim, out, **options, error=error)
+    given, tensors = (input, indices, dim), {"input": input, "indices": indices}
+    return _call("take_along_dim", _GATHER, _along_by_torch, given, _prepare_along, tensors, dim, out, error=error)
 
 
-def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
+def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any = None) -> Any:
     picks = indices.to(torch.int64) if indices.dtype in INTEGERS else indices
     if _is_compiling() or is_watched(input, indices) or (given := _fit(input, picks, dim)) is None:
         return torch.take_along_dim(input, picks, dim, out=out)
@@ -202,11 +191,6 @@ def _gather_from_end(table: Any, dim: Any, picks: Any, out: Any) -> Any:
     return _gather(table, dim, torch.where(picks < 0, picks + table.shape[dim], picks), out=out)
 
 
-def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
-    """Return whether two shapes are equal off a dimension."""
-    return sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :])
-
-
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -234,13 +218,9 @@ def index_add(
                 f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {show(alpha)}"
             )
         alpha = int(alpha)
-    by_torch = partial(_add_by_torch, input, dim, index, source, alpha, out)
-    prepare, tensors = partial(_prepare_addition, input, dim, index, source, alpha), {"source": source, "index": index}
-    return _call("index_add", _ADD, by_torch, prepare, tensors | {"input": input}, dim, out, error=error)
-
-
-def _add_by_torch(input: Any, dim: Any, index: Any, source: Any, alpha: Any, out: Any) -> Any:
-    return torch.index_add(input, dim, for_torch(index), source, alpha=alpha, out=out)
+    of_torch, prepare = partial(_index_add, alpha=alpha), partial(_prepare_addition, alpha=alpha)
+    given, tensors = (input, dim, index, source), {"source": source, "index": index, "input": input}
+    return _call("index_add", _ADD, of_torch, given, prepare, tensors, dim, out, error=error)
 
 
 def _prepare_addition(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Prepared:
@@ -277,14 +257,10 @@ def embedding(
     except _ERRORS as failure:
         error = failure
     padding_idx = padding_idx if padding_idx is None else integer_argument(padding_idx, "padding_idx")
-    rest = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-    by_torch, prepare = partial(_embedding_by_torch, input, weight, *rest), partial(_prepare_rows, input, weight, *rest)
+    given = input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+    options: dict[str, Any] = {"is_torchs": sparse, "error": error}
     tensors = {"weight": weight, "input": input}
-    return _call("embedding", _SELECT, by_torch, prepare, tensors, 0, is_torchs=sparse, error=error)
-
-
-def _embedding_by_torch(input: Any, weight: Any, *rest: Any) -> Any:
-    return functional.embedding(for_torch(input), weight, *rest)
+    return _call("embedding", _SELECT, functional.embedding, given, _prepare_rows, tensors, 0, **options)
 
 
 def _prepare_rows(input: Any, weight: Any, padding_idx: Any, norm: Any, norm_type: Any, scale: Any, _: Any) -> Prepared:
@@ -337,18 +313,11 @@ def embedding_bag(
     try:
         row = _WIDE_BAGS if row is _BAGS and weight.dtype is torch.float64 else row
         if row is not _SCALED_BAGS and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
-            if max_norm is None is per_sample_weights and not sparse and mode in _MODES:
+            is_plain = max_norm is None is per_sample_weights and not sparse and offsets is not None
+            if is_plain and mode in _MODES and input.dim() == 1:
                 # The function of `functional` takes 1 to 3 microseconds more for the same operator.
-                if offsets is not None and input.dim() == 1:
-                    kind = _MODES[mode]
-                    bags = _embedding_bag(
-                        weight, input, offsets, False, kind, False, None, include_last_offset, padding_idx
-                    )
-                    return bags[0]
-                if offsets is None and input.dim() == 2:
-                    starts = torch.arange(0, input.numel(), input.shape[1], dtype=input.dtype)
-                    rest = starts, False, _MODES[mode], False, None, False, padding_idx
-                    return _embedding_bag(weight, input.reshape(-1), *rest)[0]
+                rest = False, _MODES[mode], False, None, include_last_offset, padding_idx
+                return _embedding_bag(weight, input, offsets, *rest)[0]
             return functional.embedding_bag(
                 *(input, weight, offsets, max_norm, norm_type, False, mode, sparse),
                 *(per_sample_weights, include_last_offset, padding_idx),
@@ -361,8 +330,8 @@ def embedding_bag(
         raise InvalidGatherError("offsets must not fall: each bag begins where the one before it ends")
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (per_sample_weights, include_last_offset, padding_idx)
     given = input, weight, offsets, *norm, mode, sparse, *rest
-    by_torch, prepare = partial(_bags_by_torch, *given), partial(_prepare_bags, *given)
-    return _call("embedding_bag", row, by_torch, prepare, tensors, 0, is_torchs=sparse, error=error)
+    options: dict[str, Any] = {"is_torchs": sparse, "error": error}
+    return _call("embedding_bag", row, _bags_by_torch, given, _prepare_bags, tensors, 0, **options)
 
 
 def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
@@ -422,30 +391,34 @@ class EmbeddingBag(_Scriptable, torch.nn.EmbeddingBag):
 def _call(
     function: str,
     row: Row,
-    by_torch: Callable[[], Any],
-    prepare: Callable[[], Prepared],
+    of_torch: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    prepare: Callable[..., Prepared],
     tensors: dict[str, Any],
     dim: Any,
     out: Any = None,
     *,
     is_torchs: bool = False,
-    is_of_slices: bool = True,
-    is_from_end: bool = False,
     error: Exception | None = None,
 ) -> Any:
-    """Return the result of a call by torch's own function `by_torch`, or by an operator of the arguments of `prepare`.
+    """Return the result of a call by torch's own function, or by an operator.
 
     Args:
+        of_torch, arguments: torch's own function, and those of its arguments that are not `out`.
+        prepare: returns the arguments of the operator, or None where torch's own function is to run.
         row: of the operator, with the sizes from which it runs.
         tensors: by their names the table, the indices, and further tensors or None.
         is_torchs: torch's own function makes the gradient.
-        is_of_slices: whether an index stands for a slice, and not for an element.
-        is_from_end: whether indices may count from the end.
         error: what torch's own function has raised for this call, if it ran already.
     """
     table, index, *others = tensors.values()
     given = [each for each in others if each is not None]
-    explain = partial(_explain, function, by_torch, tensors, dim, is_from_end)
+
+    def by_torch() -> Any:
+        picked = [for_torch(each) if each is index else each for each in arguments]
+        return of_torch(*picked) if out is None else of_torch(*picked, out=out)
+
+    explain = partial(_explain, function, by_torch, tensors, dim)
     if _is_compiling():
         if _is_exporting() or out is not None or is_torchs:
             return by_torch()
@@ -457,15 +430,14 @@ def _call(
                 raise
             raise explain(failure, False) from failure
     wants_grad = torch.is_grad_enabled() and (table.requires_grad or any(each.requires_grad for each in given))
-    arguments = None
+    prepared: Prepared = None
     try:
         if error is not None and index.dtype in _OF_TORCH:
             raise error
-        if not (is_torchs and wants_grad) and is_ours(
-            row, table, index, dim if is_of_slices else None, out, wants_grad
-        ):
-            arguments = prepare()
-        if arguments is None or (out is not None and out.shape != _shape_of(row, arguments)):
+        of_slices = None if function in ("gather", "take_along_dim") else dim
+        if not (is_torchs and wants_grad) and is_ours(row, table, index, of_slices, out, wants_grad):
+            prepared = prepare(*arguments)
+        if prepared is None or (out is not None and out.shape != _shape_of(row, prepared)):
             return by_torch()
     except GathernestError:
         raise
@@ -473,15 +445,15 @@ def _call(
         # An operator takes dtypes for which torch has no kernel, and writes over what it reads.
         fits = isinstance(failure, NotImplementedError) if out is None else out.dtype is table.dtype and not wants_grad
         fits = fits and index.dtype in INTEGERS and what_is_wrong(table, "") is None
-        arguments = prepare() if fits else None
-        if arguments is None or (out is not None and (out.shape != _shape_of(row, arguments) or out.requires_grad)):
+        prepared = prepare(*arguments) if fits else None
+        if prepared is None or (out is not None and (out.shape != _shape_of(row, prepared) or out.requires_grad)):
             raise explain(failure, wants_grad and out is None) from failure
     try:
         if out is not None:
-            row.forward(*arguments, out=array_of(out))
+            row.forward(*prepared, out=array_of(out))
             count_change(out)
             return out
-        found = run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
+        found = run(row.name, *prepared) if wants_grad or _is_compiling() else row.forward(*prepared)
         return found.reshape(*index.shape, table.shape[1]) if function == "embedding" else found
     except BoundsError as failure:
         raise explain(failure, False) from None
@@ -493,13 +465,7 @@ def _shape_of(row: Row, arguments: tuple[Any, ...]) -> Any:
 
 
 def _explain(
-    function: str,
-    by_torch: Callable[[], Any],
-    tensors: dict[str, Any],
-    dim: Any,
-    is_from_end: bool,
-    error: Exception,
-    wants_grad: bool,
+    function: str, by_torch: Callable[[], Any], tensors: dict[str, Any], dim: Any, error: Exception, wants_grad: bool
 ) -> Exception:
     """Return the error of a call that torch's own function rejects; `error` itself where a hook of torch's raised it.
 
@@ -511,14 +477,14 @@ def _explain(
         return error
     for key, value in tensors.items():
         if value is not None or key in (name, index_name):
-            (check_index if key in (index_name, "offsets") else check_tensor)(value, key, function)
+            check_tensor(value, key, function, is_index=key in (index_name, "offsets"))
     table = tensors.get("input", table) if function == "index_add" else table
     place = _place(0 if dim is None else dim, table)
     reason = str(error).partition("\n")[0]
     is_outside = isinstance(error, (IndexError, BoundsError))
     if place is not None and (is_outside or any(text in reason for text in ("out of bounds", "idx", "valid range"))):
         size = table.numel() if dim is None else table.shape[place]
-        found = find_outside(index, index_name, place, size, -size if is_from_end else 0)
+        found = find_outside(index, index_name, place, size, -size if function == "take_along_dim" else 0)
         if found is not None:
             return found
     if wants_grad:

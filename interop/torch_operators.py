@@ -294,10 +294,6 @@ def _derive_bags(ctx: Any, grad: Any) -> tuple[Any, ...]:
     return by_weight, None, None, by_factors, None, None, None
 
 
-def _fake_bags(weight: Any, index: Any, offsets: Any, *_: Any) -> Any:
-    return weight.new_empty((index.shape[0] if offsets is None else offsets.shape[0], weight.shape[1]))
-
-
 # fmt: off
 _ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_elements, torch_sums
     Row("gather(Tensor input, SymInt dim, Tensor index, bool from_end=False, SymInt padding_idx=-1, bool scale=False) "
@@ -314,7 +310,9 @@ _ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_eleme
         _WIDE | {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}),
     Row("embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode='sum', "
         "SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _embedding_bag, _fake_bags, _save_bags, _derive_bags, 1 << 62, 1 << 20),
+        _embedding_bag, lambda weight, index, offsets, *_: weight.new_empty(
+            ((index if offsets is None else offsets).shape[0], weight.shape[1])),
+        _save_bags, _derive_bags, 1 << 62, 1 << 20),
     Row("embedding_bag_backward(Tensor grad, Tensor? weight, Tensor indices, Tensor? offsets, "
         "Tensor? per_sample_weights, SymInt rows, str mode='sum', SymInt padding_idx=-1, bool scale=False) -> Tensor",
         _bag_backward, lambda grad, weight, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1]))),

@@ -412,7 +412,7 @@ def _reduce_parts(
     indices = indices[starts[0] : ends[-1]]
     weights = None if weights is None else weights[starts[0] : ends[-1]]
     if reduce == "max" and id(table) not in known:
-        known[id(table)] = _is_ordered(table)
+        known[id(table)] = bool((table == table).all()) and not np.signbit(table[table == 0]).any()
     if reduce == "max" and not known[id(table)]:
         raise ModelError("a maximum of NaN or -0.0 is taken by the runtime")
     options: dict[str, Any] = {"reduce": reduce, "padding_index": padding, "lengths": lengths}
@@ -457,8 +457,3 @@ def _reduce_sequence(
     starts, ends = offsets[:-1], offsets[1:]
     count = np.array(bags)
     return _reduce_parts(table, indices, starts, ends, count, weights, reduce=reduce, known=known, padding=padding)
-
-
-def _is_ordered(table: np.ndarray) -> bool:
-    """Return whether maxima of rows are the same in every runtime: without NaN and -0.0."""
-    return bool((table == table).all()) and not np.signbit(table[table == 0]).any()
