@@ -17,7 +17,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from .torch_operators import MAX_TINY_BYTES, TABLE, Row, is_ours, is_small, run, spread
+from .torch_operators import MAX_TINY_BYTES, TABLE, Row, gathered_shape, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,
     NARROW,
@@ -95,7 +95,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 def _prepare_select(input: Any, dim: Any, index: Any) -> Prepared:
     place = _place(dim, input)
-    return None if place is None or index.dim() != 1 else (input, place, spread(index, input.shape, place))
+    return None if place is None or index.dim() != 1 else (input, place, index)
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
@@ -145,8 +145,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     error = None
     try:
         if dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched():
-            sizes, others, behind = input.shape, indices.shape, dim + 1 or None
-            if sizes[:dim] == others[:dim] and sizes[behind:] == others[behind:]:
+            sizes, others = input.shape, indices.shape
+            if sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :]):
                 return _gather_from_end(input, dim, for_torch(indices), None)
     except _ERRORS as failure:
         error = failure
@@ -265,10 +265,10 @@ def embedding(
 
 def _prepare_rows(input: Any, weight: Any, padding_idx: Any, norm: Any, norm_type: Any, scale: Any, _: Any) -> Prepared:
     padding = _padding_row(weight, padding_idx)
-    if padding is None or not weight.numel():
+    if padding is None:
         return None
     _limit_norms(weight, input, norm, norm_type)
-    return weight, 0, spread(input, weight.shape, 0), False, padding, scale
+    return weight, 0, input.reshape(-1), False, padding, scale
 
 
 class _Scriptable:
@@ -312,9 +312,9 @@ def embedding_bag(
     row, error = _MAXIMA if mode == "max" else _SCALED_BAGS if scale_grad_by_freq else _BAGS, None
     try:
         row = _WIDE_BAGS if row is _BAGS and weight.dtype is torch.float64 else row
-        if row is not _SCALED_BAGS and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
-            is_plain = max_norm is None is per_sample_weights and not sparse and offsets is not None
-            if is_plain and mode in _MODES and input.dim() == 1:
+        if not scale_grad_by_freq and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
+            is_plain = max_norm is None is per_sample_weights and not sparse and mode in _MODES
+            if is_plain and offsets is not None and input.dim() == 1:
                 # The function of `functional` takes 1 to 3 microseconds more for the same operator.
                 rest = False, _MODES[mode], False, None, include_last_offset, padding_idx
                 return _embedding_bag(weight, input, offsets, *rest)[0]
@@ -460,8 +460,8 @@ def _call(
 
 
 def _shape_of(row: Row, arguments: tuple[Any, ...]) -> Any:
-    """Return the shape of an operator's result: that of the indices of a gather, and of the table of an addition."""
-    return arguments[2 if row.name == "gather" else 0].shape
+    """Return the shape of the result of a gather or of an addition."""
+    return gathered_shape(*arguments) if row.name == "gather" else arguments[0].shape
 
 
 def _explain(

@@ -40,7 +40,8 @@ class Row:
     Attributes:
         schema: its name, arguments and result, as `torch.library` reads them.
         forward: its function of dense CPU tensors.
-        fake: returns a tensor of the result's shape and dtype, of the same arguments.
+        fake: returns a tensor of the result's shape and dtype, of the same arguments; None where `forward` is made of
+            operators, and is none itself.
         save: `save(ctx, inputs, output)` keeps in `ctx` what `backward` reads.
         backward: `backward(ctx, grad)` returns a gradient for each input; None where the result has none.
         min_elements: run `forward` only if the call gathers at least this number of elements; a lower number makes
@@ -51,7 +52,7 @@ class Row:
 
     schema: str
     forward: Formula
-    fake: Formula
+    fake: Formula | None
     save: Formula | None = None
     backward: Formula | None = None
     min_elements: int = 0
@@ -110,10 +111,9 @@ def run(name: str, *arguments: Any) -> Any:
     return TABLE[name].forward(*arguments)
 
 
-def spread(index: Any, shape: Sequence[int], dim: int) -> Any:
-    """Return indices of slices along a dimension as an index for each element of the slices, without a copy."""
-    ones = [-1 if axis == dim else 1 for axis in range(len(shape))]
-    return index.reshape(ones).expand([index.numel() if axis == dim else size for axis, size in enumerate(shape)])
+def gathered_shape(table: Any, dim: int, index: Any, *_: Any) -> Any:
+    """Return the shape of what the operator gathers: a vector of indices is of slices, any other of elements."""
+    return index.shape if index.dim() != 1 else (*table.shape[:dim], index.shape[0], *table.shape[dim + 1 :])
 
 
 def _obey_thread_limit(forward: Formula) -> Formula:
@@ -149,7 +149,7 @@ def _gather_backward(
     sums = _add_up(add, grad, picks, shape, dim)
     if padding >= 0:
         sums.select(dim, padding).zero_()
-    return sums.div_(_count_uses(index[:, 0], shape[dim], sums)) if scale else sums
+    return sums.div_(_count_uses(index, shape[dim], sums)) if scale else sums
 
 
 def _count_uses(index: Any, size: int, like: Any) -> Any:
@@ -161,16 +161,18 @@ def _count_uses(index: Any, size: int, like: Any) -> Any:
 
 
 def _column_of(picks: np.ndarray, shape: Sequence[int], dim: int) -> np.ndarray | None:
-    """Return the vector that was expanded to indices of whole slices of a table; None for other indices.
+    """Return a vector of indices, or the one that was expanded to indices of whole slices; None for other indices.
 
     Slices are moved in a fifth of the time of their elements.
     """
+    if picks.ndim == 1:
+        return picks
     others = [axis for axis in range(picks.ndim) if axis != dim]
     if not picks.size or any(picks.shape[axis] != shape[axis] for axis in others):
         return None
     if any(picks.strides[axis] and picks.shape[axis] > 1 for axis in others):
         return None
-    return picks[tuple(slice(None) if axis == dim else 0 for axis in range(picks.ndim))] if picks.ndim else None
+    return picks[tuple(slice(None) if axis == dim else 0 for axis in range(picks.ndim))]
 
 
 def _add_up(add: Formula, grad: Any, picks: np.ndarray, shape: Sequence[int], dim: int) -> Any:
@@ -190,16 +192,13 @@ def _convert(tensor: Any, dtype: Any) -> Any:
 
 
 def _index_add(table: Any, dim: int, index: Any, source: Any, alpha: Any = 1, out: np.ndarray | None = None) -> Any:
-    is_rounded = table.dtype in NARROW
-    slices = _convert(source, torch.float32) if is_rounded else source
-    is_finite = cmath.isfinite(alpha)
-    if not is_finite:  # An infinite alpha times the zero of a row without an index would be NaN.
-        slices = slices * alpha
-    sums = tensor_of(gather_grad(array_of(slices), unsigned(index), tuple(table.shape), dim), slices.dtype)
-    if alpha != 1 and is_finite:
-        sums.mul_(alpha)
-    sums.add_(table.detach())
-    sums = _convert(sums, table.dtype) if is_rounded else sums
+    """Return the sums of a table and slices; torch derives it, as the sums are those of a gradient of a gather."""
+    slices = source.to(torch.float32) if table.dtype in NARROW else source
+    if not cmath.isfinite(alpha):  # An infinite alpha times the zero of a row without an index would be NaN.
+        slices, alpha = slices * alpha, 1
+    sums = run("gather_backward", slices, table.shape, dim, index)
+    sums = sums if alpha == 1 else sums.mul_(alpha)
+    sums = sums.add_(table).to(table.dtype)
     if out is not None:
         out[...] = array_of(sums)
     return sums
@@ -259,22 +258,9 @@ def _derive_gather(ctx: Any, grad: Any) -> tuple[Any, ...]:
 
 def _derive_gather_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     (index,), (_, padding, scale) = ctx.saved_tensors, ctx.rest
-    grad = grad / _count_uses(index[:, 0], ctx.shape[0], grad) if scale else grad
+    grad = grad / _count_uses(index, ctx.shape[0], grad) if scale else grad
     found = run("gather", grad, ctx.dim, index, *ctx.rest)
-    return found.masked_fill(index == padding, 0) if padding >= 0 else found, *[None] * 6
-
-
-def _save_index_add(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.dim, index, _, ctx.alpha = inputs
-    ctx.save_for_backward(index)
-
-
-def _derive_index_add(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    by_source = None
-    if ctx.needs_input_grad[3]:
-        by_source = run("gather", grad, ctx.dim, spread(*ctx.saved_tensors, grad.shape, ctx.dim))
-        by_source = by_source if ctx.alpha == 1 else by_source * ctx.alpha.conjugate()
-    return grad if ctx.needs_input_grad[0] else None, None, None, by_source, None
+    return found.masked_fill((index == padding).unsqueeze(-1), 0) if padding >= 0 else found, *[None] * 6
 
 
 def _save_bags(ctx: Any, inputs: Any, output: Any) -> None:
@@ -298,15 +284,13 @@ def _derive_bags(ctx: Any, grad: Any) -> tuple[Any, ...]:
 _ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_elements, torch_sums
     Row("gather(Tensor input, SymInt dim, Tensor index, bool from_end=False, SymInt padding_idx=-1, bool scale=False) "
         "-> Tensor",
-        _gather, lambda table, dim, index, *_: table.new_empty(index.shape), _save_gather, _derive_gather,
+        _gather, lambda table, *rest: table.new_empty(gathered_shape(table, *rest)), _save_gather, _derive_gather,
         1 << 16, 1 << 20, _WIDE | {*NARROW, torch.complex64, torch.complex128}),
     Row("gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False, "
         "SymInt padding_idx=-1, bool scale=False) -> Tensor",
         _gather_backward, lambda grad, shape, *_: grad.new_empty(tuple(shape)), _save_gather,
         _derive_gather_backward),
-    Row("index_add(Tensor input, SymInt dim, Tensor index, Tensor source, Scalar alpha=1) -> Tensor",
-        _index_add, lambda table, *_: table.new_empty(table.shape),
-        _save_index_add, _derive_index_add, 1 << 21, 1 << 20,
+    Row("index_add", _index_add, None, None, None, 1 << 21, 1 << 20,
         _WIDE | {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}),
     Row("embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode='sum', "
         "SymInt padding_idx=-1, bool scale=False) -> Tensor",
@@ -324,8 +308,10 @@ _ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_eleme
 
 
 def _register(row: Row) -> Any:
-    """Register an operator with torch, and return it."""
+    """Register an operator with torch, and return it; a function of operators is what it is."""
     name = row.name
+    if row.fake is None:
+        return row.forward
     operator = torch.library.custom_op(
         f"gathernest::{name}", row.forward, mutates_args=(), device_types="cpu", schema=row.schema[len(name) :]
     )
@@ -346,5 +332,5 @@ def _run_batch(name: str, info: Any, in_dims: tuple[Any, ...], *arguments: Any) 
     return torch.stack(results), 0
 
 
-TABLE = {row.name: replace(row, forward=_obey_thread_limit(row.forward)) for row in _ROWS}
+TABLE = {row.name: replace(row, forward=_obey_thread_limit(row.forward)) if row.fake else row for row in _ROWS}
 OPERATORS = {name: _register(row) for name, row in TABLE.items()}

@@ -89,6 +89,7 @@ REJECTED = {
     "rank of bags": lambda: bags(INDEX[None, None]),
     "whole weights": lambda: bags(weight=TABLE.int()),
     "mode": lambda: bags(mode="min"),
+    "scaled maxima": lambda: bags(mode="max", scale_grad_by_freq=True),
     "factors of means": lambda: bags(per_sample_weights=torch.rand(1, 3)),
     "shape of factors": lambda: bags(mode="sum", per_sample_weights=torch.rand(1, 2)),
     "first offset": lambda: bags(INDEX, TABLE, torch.tensor([1, 3])),
