@@ -17,7 +17,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from .torch_operators import MAX_TINY_BYTES, TABLE, Row, gathered_shape, is_ours, is_small, run
+from .torch_operators import TABLE, Row, gathered_shape, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,
     NARROW,
@@ -40,6 +40,9 @@ __all__ = [
     "index_select",
     "take_along_dim",
 ]
+# An index of at most this number of bytes is small without a look at the sizes of the call, which would take a quarter
+# of the 2 microseconds of torch's own function.
+_MAX_TINY_BYTES = 8192
 # An index for each element is tiny up to this number of bytes.
 _MAX_TINY_PICKS_BYTES = 1 << 15
 # Compare offsets of more bytes than this number as an array, which takes 1.5 microseconds; a list takes 16 nanoseconds
@@ -84,7 +87,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     """
     error = None
     try:
-        is_tiny = type(index) is Tensor and not _is_compiling() and index.nbytes <= MAX_TINY_BYTES
+        is_tiny = type(index) is Tensor and not _is_compiling() and index.nbytes <= _MAX_TINY_BYTES
         if (is_tiny and not input.requires_grad) or is_small(_SELECT, input, index, dim):
             return _index_select(input, dim, index) if out is None else _index_select(input, dim, index, out=out)
     except _ERRORS as failure:
@@ -249,7 +252,7 @@ def embedding(
     """
     error = None
     try:
-        is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= MAX_TINY_BYTES
+        is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= _MAX_TINY_BYTES
         if (is_tiny and not weight.requires_grad) or is_small(_SELECT, weight, input, 0):
             if padding_idx is None and max_norm is None:
                 return _embedding(weight, input, -1, scale_grad_by_freq, sparse)
@@ -309,10 +312,12 @@ def embedding_bag(
     Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient, and scales rows down
     to `max_norm`. Offsets must not fall: torch reads other memory by such ones.
     """
-    row, error = _MAXIMA if mode == "max" else _SCALED_BAGS if scale_grad_by_freq else _BAGS, None
+    error = None
     try:
-        row = _WIDE_BAGS if row is _BAGS and weight.dtype is torch.float64 else row
-        if not scale_grad_by_freq and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
+        is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= _MAX_TINY_BYTES
+        is_tiny = is_tiny and mode != "max" and not weight.requires_grad
+        is_tiny = is_tiny or is_small(_row_of_bags(weight, mode), weight, input, 0)
+        if is_tiny and not scale_grad_by_freq and (offsets is None or _are_rising(offsets)):
             is_plain = max_norm is None is per_sample_weights and not sparse and mode in _MODES
             if is_plain and offsets is not None and input.dim() == 1:
                 # The function of `functional` takes 1 to 3 microseconds more for the same operator.
@@ -330,8 +335,15 @@ def embedding_bag(
         raise InvalidGatherError("offsets must not fall: each bag begins where the one before it ends")
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (per_sample_weights, include_last_offset, padding_idx)
     given = input, weight, offsets, *norm, mode, sparse, *rest
+    row = _row_of_bags(weight, mode, scale_grad_by_freq)
     options: dict[str, Any] = {"is_torchs": sparse, "error": error}
     return _call("embedding_bag", row, _bags_by_torch, given, _prepare_bags, tensors, 0, **options)
+
+
+def _row_of_bags(weight: Any, mode: Any, is_scaled: bool = False) -> Row:
+    if mode == "max" or is_scaled:
+        return _MAXIMA if mode == "max" else _SCALED_BAGS
+    return _WIDE_BAGS if isinstance(weight, Tensor) and weight.dtype is torch.float64 else _BAGS
 
 
 def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:

@@ -26,9 +26,6 @@ from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watc
 Formula = Callable[..., Any]
 _is_tracing, _is_compiling = torch._C._is_tracing, torch.compiler.is_dynamo_compiling
 _CORES = os.cpu_count() or 1
-# An index of at most this number of bytes is small without a look at the sizes of the call, which would take a quarter
-# of the 2 microseconds of torch's own function.
-MAX_TINY_BYTES = 8192
 # The element types whose sums torch rounds as gathernest does: the sums of all others are always computed here.
 _WIDE = frozenset((torch.float32, torch.float64))
 
@@ -67,16 +64,13 @@ class Row:
 def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     """Return whether torch's own function serves a call of plain tensors as fast, and adds its gradient as exactly.
 
-    It takes 0.2 microseconds for a tiny index, and 0.5 for others; a call that torch must see is not small. Indices
-    name slices along `dim`, or elements where it is None.
+    It takes 0.5 microseconds; a call that torch must see is not small. Indices name slices along `dim`, or elements
+    where it is None.
     """
     if type(index) is not Tensor or _is_compiling() or _is_tracing() or type(table) not in PLAIN:
         return False
     wants_grad = table.requires_grad and torch.is_grad_enabled()
-    if wants_grad:
-        return table.dtype in row.torch_sums and not _is_large(row, table, index, dim, wants_grad)
-    is_tiny = index.nbytes <= MAX_TINY_BYTES and row.min_elements > 0
-    return is_tiny or not _is_large(row, table, index, dim, wants_grad)
+    return (not wants_grad or table.dtype in row.torch_sums) and not _is_large(row, table, index, dim, wants_grad)
 
 
 def _is_large(row: Row, table: Any, index: Any, dim: int | None, wants_grad: bool) -> bool:
