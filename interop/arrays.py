@@ -41,13 +41,15 @@ def as_array(given: Any, name: str, keeps_stored: bool = False) -> Found:
         InvalidGatherError: it has no values (traced, lazy), not those of an array (sparse, ragged, null), or its memory
             is out of the CPU's reach. The message says what to pass.
     """
-    library = _library_of(given, {"h5py", "zarr", *_LIBRARIES})
+    read, _ = _library_of(given)
     try:
-        if library in ("h5py", "zarr"):
-            return _stored(given, name, keeps_stored), None
-        if library is not None:
-            _check_values(given, name)
-            return _LIBRARIES[library](given, name)
+        if read is _stored:
+            return _stored(given, name, keeps_stored)
+        if read is not None:
+            for kind in type(given).__mro__:
+                if found := _WITHOUT_VALUES.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}"):
+                    raise _rejected(given, name, found[0], found[1].format(name))
+            return read(given, name)
         array = _read(given, name)
     except (GathernestError, MemoryError):
         raise
@@ -71,10 +73,10 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
     """
     if keeps_stored and is_stored(out):
         return out
-    library = _library_of(out, _UNWRITTEN)
-    if library is not None:
-        raise InvalidGatherError(f"out cannot be a {_type_name(out)}: {_UNWRITTEN[library]}")
-    if _library_of(out, ("torch",)) == "torch":
+    read, unwritten = _library_of(out)
+    if unwritten:
+        raise InvalidGatherError(f"out cannot be a {_type_name(out)}: {unwritten}")
+    if read is _torch:
         from .torch_tensors import count_change
 
         values, _ = _torch(out, "out")
@@ -82,7 +84,7 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
             raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
         count_change(out)
         return values
-    if _library_of(out, ("xarray",)) and isinstance(getattr(out, "data", None), np.ndarray):
+    if read is _xarray and isinstance(getattr(out, "data", None), np.ndarray):
         return out.data
     _check_device(out, "out")
     try:
@@ -114,13 +116,13 @@ def check_open(stored: Any, name: str) -> None:
         )
 
 
-def _library_of(given: Any, known: Any) -> str | None:
-    """Return the library, one of `known`, that an object's class or one of its bases is of; None of another."""
+def _library_of(given: Any) -> tuple[Callable[..., Found] | None, str]:
+    """Return the row of the library that an object's class or one of its bases is of; None and "" of another."""
     for kind in type(given).__mro__:
         root = kind.__module__.partition(".")[0]
-        if root in known and root in sys.modules:
-            return root
-    return None
+        if root in _LIBRARIES and root in sys.modules:
+            return _LIBRARIES[root]
+    return None, ""
 
 
 def _type_name(given: Any) -> str:
@@ -135,20 +137,16 @@ def _rejected(given: Any, name: str, what: str, way_out: str) -> InvalidGatherEr
     return InvalidGatherError(f"{name} is a {_type_name(given)}, {what}; {way_out}")
 
 
-def _check_values(given: Any, name: str) -> None:
-    """Check that an object's class is none of `_WITHOUT_VALUES`; raises InvalidGatherError with what to pass."""
-    for kind in type(given).__mro__:
-        found = _WITHOUT_VALUES.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}")
-        if found is not None:
-            raise _rejected(given, name, found[0], found[1].format(name))
-
-
 def _read(given: Any, name: str) -> np.ndarray:
     """Return an object as an ndarray by the protocols that it has, on the same memory where one gives it."""
     _check_device(given, name)
     is_no_sequence = isinstance(given, Iterator | Set | ValuesView)
     if is_no_sequence and name != "indices":
         raise _rejected(given, name, "which is no sequence", f"pass list({name}), or numpy.fromiter({name}, dtype)")
+    densify = next((call for call in ("toarray", "todense") if hasattr(given, call)), "")
+    if densify:
+        rows = ", or take rows by data[indices]" if name == "data" else ""
+        raise _rejected(given, name, "which is sparse", f"pass {name}.{densify}(){rows}")
     if hasattr(given, "__dlpack__") and not hasattr(given, "__array__") and not _has_memory(given):
         return np.from_dlpack(given)
     return np.asarray(given)
@@ -268,14 +266,6 @@ def _xarray(given: Any, name: str) -> Found:
     return (given.data, None) if isinstance(given.data, np.ndarray) else as_array(given.data, name)
 
 
-def _scipy(given: Any, name: str) -> Found:
-    if not hasattr(given, "toarray") and not hasattr(given, "todense"):
-        return _read(given, name), None
-    densify = "toarray" if hasattr(given, "toarray") else "todense"
-    rows = ", or take rows by data[indices]" if name == "data" else ""
-    raise _rejected(given, name, "which is sparse", f"pass {name}.{densify}(){rows}")
-
-
 def _awkward(given: Any, name: str) -> Found:
     way = (
         f"pass awkward.to_numpy(awkward.pad_none({name}, length, clip=True)) with its nulls filled, or awkward.flatten"
@@ -310,17 +300,17 @@ def _dask(given: Any, name: str) -> Found:
     return _read(given, name), None
 
 
-def _stored(given: Any, name: str, is_kept: bool) -> Any:
+def _stored(given: Any, name: str, is_kept: bool) -> Found:
     check_open(given, name)
     if not hasattr(given, "dtype"):
         raise _rejected(given, name, "which is no array", "pass one of its arrays")
     if given.shape is None:
         raise InvalidGatherError(f"{name} is an empty h5py.Dataset without a shape; pass one with elements")
     if is_kept:
-        return given
+        return given, None
     shape, dtype = tuple(given.shape), np.dtype(given.dtype)
     check_addresses(f"{name} of {ArraySpec(shape, dtype)}", shape, dtype)
-    return given[...]
+    return given[...], None
 
 
 _TRACED = "which has no values while a call is traced"
@@ -348,30 +338,25 @@ _WITHOUT_VALUES = {
     ),
     "dask.FrameBase": (_LATER, "pass {0}.to_dask_array(lengths=True), whose gathers stay lazy"),
 }
-_LIBRARIES: dict[str, Callable[[Any, str], Found]] = {
-    "torch": _torch,
-    "jax": _jax,
-    "jaxlib": _jax,
-    "tensorflow": _tensorflow,
-    "pandas": _pandas,
-    "polars": _polars,
-    "pyarrow": _pyarrow,
-    "xarray": _xarray,
-    "scipy": _scipy,
-    "sparse": _scipy,
-    "awkward": _awkward,
-    "dask": _dask,
-}
 _NEVER_CHANGE = "jax's arrays never change; leave out away, and pass the result to jax.numpy.asarray"
-# Libraries whose arrays cannot be written in place, with what works.
-_UNWRITTEN = {
-    "dask": "it has no memory; leave out away, which gives a dask array, or pass a zarr.Array or an h5py.Dataset",
-    "jax": _NEVER_CHANGE,
-    "jaxlib": _NEVER_CHANGE,
-    "tensorflow": "TensorFlow's tensors never change; leave out away, and pass the result to tf.convert_to_tensor",
-    "pandas": "its values are read-only; leave out away, and assign the result",
-    "polars": "its values are read-only; leave out away, and make a new one of the result",
-    "pyarrow": "its values are read-only; leave out away, and pass the result to pyarrow.array",
-    "h5py": "it lies in a file; leave out away, and write the result with out[...] = result",
-    "zarr": "it lies in a store; leave out away, and write the result with out[...] = result",
+# How the arrays of a library are read; and why they cannot be written in place, with what works.
+_LIBRARIES: dict[str, tuple[Callable[..., Found], str]] = {
+    "torch": (_torch, ""),
+    "jax": (_jax, _NEVER_CHANGE),
+    "jaxlib": (_jax, _NEVER_CHANGE),
+    "tensorflow": (
+        _tensorflow,
+        "TensorFlow's tensors never change; leave out away, and pass the result to tf.convert_to_tensor",
+    ),
+    "pandas": (_pandas, "its values are read-only; leave out away, and assign the result"),
+    "polars": (_polars, "its values are read-only; leave out away, and make a new one of the result"),
+    "pyarrow": (_pyarrow, "its values are read-only; leave out away, and pass the result to pyarrow.array"),
+    "xarray": (_xarray, ""),
+    "awkward": (_awkward, ""),
+    "dask": (
+        _dask,
+        "it has no memory; leave out away, which gives a dask array, or pass a zarr.Array or an h5py.Dataset",
+    ),
+    "h5py": (_stored, "it lies in a file; leave out away, and write the result with out[...] = result"),
+    "zarr": (_stored, "it lies in a store; leave out away, and write the result with out[...] = result"),
 }

@@ -12,7 +12,6 @@ chunk is read that no index points into. Of 64 chunks, 1,000 random rows take 0.
 import itertools
 import math
 import mmap
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +32,6 @@ from ..kernels.runtime.dispatch import run_gather
 from . import stored
 from .parts import (
     Labels,
-    Rows,
     Sums,
     add_rows,
     add_sums,
@@ -66,19 +64,10 @@ Spans = tuple[slice, ...]  # Where a pair of blocks lies in each label of a task
 def gather(
     operator: OperatorSpec, data: Any, indices: Any, bounds: Bounds, out: Any, *, version: str | None, schedule: Any
 ) -> Any:
-    """Gather from or by arrays of dask, from a stored array, or into one; see `gather.gather` for the arguments.
-
-    Args:
-        data: in memory, of dask or stored.
-        indices: in memory or of dask.
-        out: None, in memory or stored.
+    """Gather from or by arrays of dask, from a stored array, or into one; arguments and errors as of `gather.gather`.
 
     Returns:
-        `out`, or a dask array where data or indices are one; otherwise an ndarray.
-
-    Raises:
-        BoundsError: an index is not valid; nothing was written. One of dask's is found when it is computed.
-        InvalidGatherError: the attributes or `out` do not fit the shapes, or `out` is data or may not be written to.
+        `out`, or a dask array where data or indices are one, whose errors come when it is computed; else an ndarray.
     """
     rest: dict[str, Any] = {"version": version, "schedule": schedule}
     if is_lazy(data) or is_lazy(indices):
@@ -135,7 +124,7 @@ def _as_dask(array: Any, chunks: Any) -> Any:
 
     if not isinstance(array, np.ndarray):
         return from_array(array, chunks=chunks)
-    name = f"array-{uuid.uuid4().hex if is_mapped(array) else tokenize(array, chunks)}"
+    name: Any = False if is_mapped(array) else f"array-{tokenize(array, chunks)}"  # False is another name each time
     meta = np.empty((0,) * array.ndim, array.dtype)
     return from_array(_InMemory(array), chunks=chunks, name=name, asarray=False, meta=meta)  # type: ignore[arg-type]
 
@@ -146,13 +135,7 @@ def is_mapped(array: Any) -> bool:
 
 
 def _cut(wanted: Sequence[Any], shape: Shape, dtype: np.dtype, items: int = 1) -> Chunks:
-    """Return chunks whose dimensions that are "auto" are cut by dask's `array.chunk-size`.
-
-    Args:
-        wanted: the sizes of the chunks by dimension.
-        shape: of the array that is cut.
-        dtype, items: of what an element stands for.
-    """
+    """Return chunks whose "auto" dimensions are cut by dask's `array.chunk-size`; an element stands for items."""
     from dask.array.core import normalize_chunks
 
     if 0 in shape:
@@ -192,15 +175,16 @@ class _Task:
         places = [spans[self.order.index(label)] for label in labels]
         return tuple(place.start for place in places), tuple(place.stop - place.start for place in places)
 
-    def _slices(self, spans: Spans, which: int, block: Any) -> np.ndarray:
-        """Return a block of the table (0) or of grad (2); raises InvalidGatherError where it is another than told."""
-        shape = self._span(spans, self.labels[which])[1]
-        return told(block, "grad" if which else "data", shape, self.problem.table.dtype)
+    def _blocks(self, spans: Spans, which: int, block: Any, indices: Any) -> tuple[np.ndarray, np.ndarray, Shape]:
+        """Return a block of the table (0) or of grad (2), one of indices, and where that starts.
 
-    def _indices(self, spans: Spans, block: Any) -> tuple[np.ndarray, Shape]:
-        """Return a block of indices and where it starts; raises InvalidGatherError where it is another than told."""
-        origin, shape = self._span(spans, self.labels[1])
-        return index_array(told(block, "indices", shape)), origin
+        Raises:
+            InvalidGatherError: a block is another than dask was told.
+        """
+        _, shape = self._span(spans, self.labels[which])
+        origin, index_shape = self._span(spans, self.labels[1])
+        block = told(block, "grad" if which else "data", shape, self.problem.table.dtype)
+        return block, index_array(told(indices, "indices", index_shape)), origin
 
     def _hits(self, spans: Spans, indices: np.ndarray, origin: Shape) -> tuple[np.ndarray, np.ndarray]:
         """Return which indices mean positions in a chunk, and these positions there."""
@@ -209,20 +193,27 @@ class _Task:
         (places,) = np.logical_and.reduce(((positions >= 0) & (positions < sizes)).T).nonzero()
         return places, positions[places]
 
-    def gather(self, spans: Spans, data: Any, indices: Any) -> Rows | np.ndarray:
-        """Return the rows that a block of indices takes from a chunk; a block of the result where axes are whole."""
-        problem, data, (indices, origin) = self.problem, self._slices(spans, 0, data), self._indices(spans, indices)
+    def gather(self, spans: Spans, data: Any, indices: Any) -> tuple[np.ndarray, np.ndarray] | np.ndarray:
+        """Return the rows of a chunk and their places; a block of the result where axes are whole."""
+        problem, (data, indices, origin) = self.problem, self._blocks(spans, 0, data, indices)
         if self.is_whole:
             check_indices(problem, indices, origin)
             rest = None, problem.version, None, self.schedule
             return run_gather(problem.operator, data, indices, problem.bounds, *rest)
         grid, (places, positions) = grid_of(problem, indices.shape), self._hits(spans, indices, origin)
-        rows = take_rows(problem, data, make_tuples(problem, grid, places, positions))
-        return Rows(self._span(spans, self.labels[2])[1], grid, narrowed(places), rows)
+        return narrowed(places), take_rows(problem, data, make_tuples(problem, grid, places, positions))
+
+    def merge(self, spans: Spans, parts: Any) -> np.ndarray:
+        """Return a block of the result, by the spans of its own labels, of the rows of all chunks."""
+        if isinstance(parts[0], np.ndarray):
+            return parts[0]
+        (_, of_indices, of_result), sizes = self.labels, [place.stop - place.start for place in spans]
+        grid = tuple(sizes[of_result.index(label)] for label in of_indices if label in of_result)
+        return merge_rows(self.problem, tuple(sizes), grid, *zip(*parts, strict=True))
 
     def gradient(self, spans: Spans, grad: Any, indices: Any) -> Sums:
         """Return the sums that a block of grad adds to a chunk of the result."""
-        grad, (indices, origin) = self._slices(spans, 2, grad), self._indices(spans, indices)
+        grad, indices, origin = self._blocks(spans, 2, grad, indices)
         chunk, hits = self._span(spans, self.labels[0])[1], self._hits(spans, indices, origin)
         rows, keys, size = keyed_rows(self.problem, chunk, grad, grid_of(self.problem, indices.shape), hits)
         return add_rows(rows, keys, size, chunk)
@@ -234,17 +225,13 @@ class _Task:
 
 
 def _paired(
-    name: str, task: _Task, work: Any, merge: Any, arrays: Sequence[tuple[Labels | None, Any]],
-    chunks: dict[int, tuple[int, ...]], rank: int,
-) -> Any:  # fmt: skip
+    task: _Task, work: Any, arrays: Sequence[tuple[Labels, Any]], chunks: dict[int, tuple[int, ...]], rank: int
+) -> Any:
     """Return the dask array whose blocks are merged of what each chunk of the table gives for each block of indices.
 
     Args:
-        name: of the operator.
         task, work: the method `work` of the task gives the part of a pair, by the spans of its labels and its blocks.
-        merge: makes a block of the result of a list of parts. Sums are added in a tree first.
-        arrays: of dask, each behind its labels; None is for a value of all blocks, which dask computes.
-        chunks: how each label is cut.
+        arrays: of dask, each behind its labels, which are cut by `chunks`.
         rank: how many labels of `task.order` the result has.
     """
     import dask
@@ -252,7 +239,7 @@ def _paired(
     from dask.base import tokenize
     from dask.layers import ArraySliceDep
 
-    name = f"{name.replace('_', '-')}-{tokenize(repr(task), *(array for _, array in arrays))}"
+    name = f"{task.problem.name.replace('_', '-')}-{tokenize(repr(task), *(array for _, array in arrays))}"
     order, dtype = task.order, task.problem.table.dtype
     spans, meta = ArraySliceDep(tuple(chunks[label] for label in order)), np.empty((0,) * rank, dtype)
     options: dict[str, Any] = {"dtype": np.int64, "meta": np.empty((0,) * len(order), np.int64), "align_arrays": False}
@@ -261,34 +248,32 @@ def _paired(
         pairs = itertools.chain.from_iterable((array, labels) for labels, array in arrays)
         parts = da.blockwise(work, order, spans, order, *pairs, name=f"part-{name}", **options)
         if work == task.gather:
-            options |= {"concatenate": False, "dtype": dtype, "meta": meta}
-            return da.blockwise(partial(_of_list, merge), order[:rank], parts, order, name=name, **options)
+            of_result, options = order[:rank], options | {"concatenate": False, "dtype": dtype, "meta": meta}
+            spans = ArraySliceDep(tuple(chunks[label] for label in of_result))
+            merge = partial(_of_list, task.merge)
+            return da.blockwise(merge, of_result, spans, of_result, parts, order, name=name, **options)
         axes, options = tuple(range(rank, len(order))), {"dtype": np.int64, "meta": meta, "split_every": FAN_IN}
-        merge, add = partial(_of_list, merge), partial(_of_list, add_sums)
-        return da.reduction(parts, _same, merge, axes, combine=add, name=name, concatenate=False, **options)
+        merge, add = partial(_of_list, task.finish_gradient), partial(_of_list, add_sums)
+        return da.reduction(parts, _of_block, merge, axes, combine=add, name=name, concatenate=False, **options)
 
 
-def _same(block: Any, axis: Any, keepdims: bool) -> Any:
+def _of_block(block: Any, axis: Any, keepdims: bool) -> Any:
     return block
 
 
-def _of_list(function: Any, parts: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return the result of a function of a list of parts, which dask nests by the axes."""
+def _of_list(function: Any, *arguments: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the result of a function of a list of parts, the last argument, which dask nests by the axes."""
+    *spans, parts = arguments
     parts = parts if isinstance(parts, list) else [parts]
     while isinstance(parts[0], list):
         parts = list(itertools.chain.from_iterable(parts))
-    return parts[0] if isinstance(parts[0], np.ndarray) else function(parts)
+    return function(*spans, parts)
 
 
 def _gather(
     operator: OperatorSpec, data: Any, indices: Any, bounds: Bounds, *, version: str | None, schedule: Any
 ) -> Any:
-    """Return the dask array that gathers when it is computed.
-
-    Args:
-        data, indices: arrays of which one at least is dask's; the other may be in memory, and data in a file.
-        schedule: for the tasks that gather from whole axes.
-    """
+    """Return the dask array that gathers when it is computed; one of data and indices at least is dask's."""
     import dask.array as da
     from dask.array.core import unify_chunks
 
@@ -320,8 +305,7 @@ def _gather(
     chunks, (data, indices) = unify_chunks(data, of_data, indices, of_indices)
     is_whole, order = all(len(chunks[axis]) == 1 for axis in problem.axes), (*of_result, *of_data, *of_indices)
     task = _Task(problem, labels, tuple(dict.fromkeys(order)), schedule, is_whole=is_whole)
-    arrays, merge = [(of_data, data), (of_indices, indices)], partial(merge_rows, problem)
-    return _paired(problem.name, task, task.gather, merge, arrays, chunks, len(of_result))
+    return _paired(task, task.gather, [(of_data, data), (of_indices, indices)], chunks, len(of_result))
 
 
 def _near(problem: Problem, data: Any) -> Any:
@@ -335,11 +319,7 @@ def _near(problem: Problem, data: Any) -> Any:
 def _planned(
     problem: Problem, labels: tuple[Labels, Labels, Labels], data: Any, indices: np.ndarray, cut: Chunks
 ) -> Any:
-    """Return the dask array of a gather by known indices, whose tasks read chunks that indices point into alone.
-
-    Args:
-        cut: how indices are cut.
-    """
+    """Return the dask array of a gather by known indices, cut so, whose tasks read no chunk without an index."""
     from dask.array import Array
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
@@ -366,7 +346,7 @@ def _planned(
                 graph.update(parts)
                 tasks = [*parts]
             shape, places = tuple(chunks[label][here[label]] for label in of_result), [part[1] for part in found]
-            graph[key] = (partial(_merge, problem, shape, grid, places), tasks)
+            graph[key] = (partial(merge_rows, problem, shape, grid, places), tasks)
     layers = HighLevelGraph.from_collections(name, graph, dependencies=[data])
     meta = np.empty((0,) * len(of_result), problem.table.dtype)
     return Array(layers, name, tuple(chunks[label] for label in of_result), meta=meta)  # pyright: ignore[reportCallIssue]
@@ -395,18 +375,8 @@ def _take(problem: Problem, shape: Shape, tuples: np.ndarray, data: Any) -> np.n
     return take_rows(problem, told(data, "data", shape, problem.table.dtype), tuples)
 
 
-def _merge(problem: Problem, shape: Shape, grid: Shape, places: list[np.ndarray], rows: list[np.ndarray]) -> np.ndarray:
-    nothing = Rows(shape, grid, np.empty(0, np.int64), np.empty(0))
-    return merge_rows(problem, [nothing, *(Rows(shape, grid, *pair) for pair in zip(places, rows, strict=True))])
-
-
 def _gradient(problem: Problem, grad: Any, indices: Any) -> Any:
-    """Return the dask array that is the gradient when it is computed.
-
-    Args:
-        problem: of these arrays.
-        grad, indices: arrays of which one at least is dask's; the other may be in memory or in a file.
-    """
+    """Return the dask array that is the gradient when it is computed; one of grad and indices at least is dask's."""
     import dask.array as da
     from dask.array.core import unify_chunks
 
@@ -429,8 +399,7 @@ def _gradient(problem: Problem, grad: Any, indices: Any) -> Any:
     chunks = cut | dict(enumerate(_cut(wanted, tuple(near), problem.table.dtype)))
     reduced = tuple(dict.fromkeys(label for label in (*of_grad, *of_indices) if label not in of_table))
     task = _Task(problem, labels, (*of_table, *reduced))
-    arrays = [(of_grad, grad), (of_indices, indices)]
-    made = _paired(problem.name, task, task.gradient, task.finish_gradient, arrays, chunks, len(of_table))
+    made = _paired(task, task.gradient, [(of_grad, grad), (of_indices, indices)], chunks, len(of_table))
     for dim, size in enumerate(data_shape):
         if near[dim] < size:
             beyond = (*made.shape[:dim], size - near[dim], *made.shape[dim + 1 :])
@@ -491,9 +460,7 @@ def _reduce(
 
     Args:
         source: data, or grad where `data_shape` is given; it or indices are dask's, the other may be in memory.
-        indices, reduce, padding_index, bounds: as for `gather_reduce`.
         lengths: of the bags; None where each row of indices is a bag.
-        data_shape: of a gradient.
     """
     import dask.array as da
 

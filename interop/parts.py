@@ -1,7 +1,7 @@
 """What one block of an array gives to a gather or a gradient of chunked arrays: NumPy and our kernels alone.
 
-A gather of a chunk is the rows that a block of indices takes from it, with their places (`Rows`); `merge_rows` puts the
-rows of all chunks in their places. A gradient of a chunk is the sums of the rows that belong there (`Sums`). Rows of
+A gather of a chunk is the rows that a block of indices takes from it, with their places; `merge_rows` puts the rows of
+all chunks there. A gradient of a chunk is the sums of the rows that belong there (`Sums`). Rows of
 one key are added in the order in which they come, from zero, and sums of several parts in the order of the parts, so
 the bytes depend on how rows are cut into parts, and not on who adds them, nor when.
 """
@@ -82,7 +82,6 @@ def make_tuples(problem: Problem, grid: Shape, places: np.ndarray, positions: np
     """Return (hits, leading dimensions) int: where each hit reads in a table whose leading dimensions are indexed.
 
     Args:
-        problem: the operator.
         grid: the shape of the block of indices, without the components of tuples.
         places: (hits,): which indices, counted in C order.
         positions: (hits, indexed axes): in the table or its chunk.
@@ -112,38 +111,29 @@ def take_rows(problem: Problem, data: np.ndarray, tuples: np.ndarray) -> np.ndar
     return run_gather(GatherNd(), data, tuples, Bounds.UNCHECKED)
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What one chunk gives for a block of indices.
+def merge_rows(
+    problem: Problem, shape: Shape, grid: Shape, places: Sequence[np.ndarray], rows_of: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Return a block of the result, made of the rows of chunks; zeros stand where no chunk has a row.
 
-    Attributes:
-        shape: of the block of the result.
-        grid: the shape of the block of indices, without the components of tuples.
-        places: (hits,): which indices, or tuples of them, counted in C order.
-        rows: (hits, dimensions that are not indexed...).
+    Args:
+        shape, grid: of the block of the result, and of indices without the components of tuples.
+        places: of each chunk (hits,): which indices, or tuples of them, counted in C order.
+        rows_of: of each chunk (hits, dimensions that are not indexed...).
     """
-
-    shape: Shape
-    grid: Shape
-    places: np.ndarray
-    rows: np.ndarray
-
-
-def merge_rows(problem: Problem, parts: Sequence[Rows]) -> np.ndarray:
-    """Return a block of the result, made of the rows of one chunk or more; zeros stand where no chunk has a row."""
-    operator, dtype, shape, grid = problem.operator, problem.table.dtype, parts[0].shape, parts[0].grid
-    result = np.ndarray(shape, dtype)  # np.empty would make S1 of S0
+    operator = problem.operator
+    result = np.ndarray(shape, problem.table.dtype)  # np.empty would make S1 of S0
     rows = result
     if isinstance(operator, Gather):
         rank = len(grid) - operator.batch_dims
         to = range(operator.batch_dims, len(grid))
         rows = np.moveaxis(result, range(operator.axis, operator.axis + rank), to)
     moved = as_bytes(rows)
-    if problem.bounds is Bounds.ZERO and sum(len(part.places) for part in parts) < math.prod(grid):
+    if problem.bounds is Bounds.ZERO and sum(map(len, places)) < math.prod(grid):
         moved[...] = zero_of(moved.dtype)
-    for part in parts:
-        if len(part.places):
-            moved[np.unravel_index(part.places, grid) if grid else (np.newaxis,)] = as_bytes(part.rows)
+    for hits, found in zip(places, rows_of, strict=True):
+        if len(hits):
+            moved[np.unravel_index(hits, grid) if grid else (np.newaxis,)] = as_bytes(found)
     return result
 
 
@@ -212,10 +202,7 @@ def keyed_rows(
     """Return the rows that a block of grad adds to a chunk of the result, their keys in it, and how many it has.
 
     Args:
-        problem: a gradient.
-        shape: of the chunk.
-        grad: the slices of a block of indices.
-        grid: the shape of that block, without the components of tuples.
+        shape, grid: of the chunk, and of the block of indices without the components of tuples.
         hits: which indices add to the chunk, and the positions in it that they mean.
     """
     operator, (places, positions) = problem.operator, hits

@@ -9,7 +9,7 @@ is in memory than a block, or of dask's arrays than a block a worker.
 import itertools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +26,16 @@ from ..kernels.reduction.gather_reduce import gather_reduce
 from ..kernels.runtime.array_checks import check_out, data_array, summation_dtype
 from ..kernels.runtime.dispatch import run_gather
 from .arrays import check_open, is_stored
-from .parts import add_onto, check_indices, find_positions, finish_gradient, grid_of, keyed_rows, label_dimensions
+from .parts import (
+    Labels,
+    add_onto,
+    check_indices,
+    find_positions,
+    finish_gradient,
+    grid_of,
+    keyed_rows,
+    label_dimensions,
+)
 
 # Rows with less between them are read in one go: a read costs some 50 us, in which a file in memory gives so much.
 CLOSE_BYTES = 1 << 16
@@ -38,7 +47,7 @@ BLOCK_BYTES = 1 << 26
 
 def gather(
     operator: OperatorSpec, data: Any, indices: np.ndarray, bounds: Bounds, out: np.ndarray | None = None,
-    *, version: str | None, schedule: Any, place: tuple[slice, ...] = (),
+    *, version: str | None, schedule: Any, place: Sequence[slice] = (),
 ) -> np.ndarray:  # fmt: skip
     """Gather from a stored array, or from its part at a place; see `gather.gather` for the arguments.
 
@@ -46,25 +55,29 @@ def gather(
         BoundsError: an index is not valid; nothing was read.
         InvalidGatherError: the attributes or `out` do not fit the shapes.
     """
-    place = place or tuple(slice(0, size) for size in data.shape)
-    table = ArraySpec(tuple(part.stop - part.start for part in place), np.dtype(data.dtype))
+    spans = [part.indices(size)[:2] for part, size in zip(place or [slice(None)] * data.ndim, data.shape, strict=True)]
+    table = ArraySpec(tuple(end - start for start, end in spans), np.dtype(data.dtype))
     problem = Problem.checked(operator, table, ArraySpec.of(indices), bounds, version=version)
     check_out(out, problem.result.shape, problem.table.dtype)
     spec, (first, *axes) = problem.operator, problem.axes
     positions = find_positions(problem, indices)
     is_used = positions[:, 0] != NOWHERE
     shape = indices.shape if isinstance(spec, GatherElements) else table.shape
-    parts: list[Any] = [slice(part.start, part.start + size) for part, size in zip(place, shape, strict=True)]
+    parts: list[Any] = [slice(start, start + size) for (start, _), size in zip(spans, shape, strict=True)]
     for number, axis in enumerate(axes, 1):
         along = positions[is_used, number]
         low, high = (int(along.min()), int(along.max()) + 1) if along.size else (0, 0)
         parts[axis] = slice(low, high)
         positions[:, number] -= low
-    used = np.unique(positions[is_used, 0])
-    parts[first] = used
+    parts[first], positions[:, 0] = _renumbered(positions[:, 0])
     rows = read(data, parts, first)
-    positions[:, 0] = np.where(is_used, np.searchsorted(used, positions[:, 0]), len(used))  # outside of them are zeros
     return run_gather(spec, rows, positions.reshape(indices.shape), Bounds.ZERO, out, schedule=schedule)
+
+
+def _renumbered(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions that are used, ascending, and the place of each among them; behind all of them of none."""
+    used = np.unique(positions[positions != NOWHERE])
+    return used, np.where(positions == NOWHERE, len(used), np.searchsorted(used, positions))
 
 
 def read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
@@ -109,22 +122,23 @@ def gather_into(
         check_apart(data, out, "data itself")
     check_indices(problem, indices)
     of_data, of_indices, of_result = label_dimensions(problem)
-    cut = [range(0, max(size, 1), step) for size, step in zip(out.shape, _block_shape(out), strict=True)]
-    steps = dict(zip(of_result, _block_shape(out), strict=True))
-    for starts in itertools.product(*cut):
-        place = dict(zip(of_result, starts, strict=True))
-        of_array = (
-            tuple(slice(place[label], min(place[label] + steps[label], size)) if label in place else slice(0, size)
-                  for label, size in zip(labels, array.shape, strict=True))
-            for labels, array in ((of_data, data), (of_indices, indices), (of_result, out))
-        )  # fmt: skip
-        parts, index_parts, out_parts = of_array
-        block, rest = indices[(*index_parts, ...)], {"version": version, "schedule": schedule}
+    steps, rest = _block_shape(out), {"version": version, "schedule": schedule}
+    for starts in itertools.product(
+        *(range(0, max(size, 1), step) for size, step in zip(out.shape, steps, strict=True))
+    ):
+        place = {label: slice(at, at + step) for label, at, step in zip(of_result, starts, steps, strict=True)}
+        parts, block = _part(of_data, place), indices[(*_part(of_indices, place), ...)]
         if is_stored(data):
-            out[out_parts] = gather(problem.operator, data, block, bounds, place=parts, **rest)
+            rows = gather(problem.operator, data, block, bounds, place=parts, **rest)
         else:
-            out[out_parts] = run_gather(problem.operator, data[parts], block, bounds, **rest)
+            rows = run_gather(problem.operator, data[parts], block, bounds, **rest)
+        out[_part(of_result, place)] = rows
     return out
+
+
+def _part(labels: Labels, place: dict[int, slice]) -> tuple[slice, ...]:
+    """Return the part of an array whose dimensions with some labels are cut at a place."""
+    return tuple(place.get(label, slice(None)) for label in labels)
 
 
 def reduce(data: Any, indices: np.ndarray, ends: Any, out: Any, **options: Any) -> np.ndarray:
@@ -136,16 +150,15 @@ def reduce(data: Any, indices: np.ndarray, ends: Any, out: Any, **options: Any) 
     positions = find_positions(problem, indices)[:, 0]
     if padding is not None:
         positions[positions == padding_position(padding, size)] = NOWHERE
-    used = np.unique(positions[positions != NOWHERE])
+    used, places = _renumbered(positions)
     rows = read(data, [used, *(slice(0, size) for size in data.shape[1:])], 0)
-    renumbered = np.where(positions == NOWHERE, len(used), np.searchsorted(used, positions)).reshape(indices.shape)
     for name in ("scale", "bias"):
         if options[name] is not None:
             options[name] = data_array(options[name], name)
             if options[name].shape == (size,):  # the call below says what is wrong with others
                 options[name] = options[name][used]
     lengths = None if ends is None else ends[1]
-    return gather_reduce(rows, renumbered, lengths=lengths, bounds="zero", out=out, **options)
+    return gather_reduce(rows, places.reshape(indices.shape), lengths=lengths, bounds="zero", out=out, **options)
 
 
 def gradient(problem: Problem, grad: Any, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
@@ -161,20 +174,14 @@ def gradient(problem: Problem, grad: Any, indices: np.ndarray, out: np.ndarray |
     check_out(out, data_shape, problem.table.dtype)
     check_indices(problem, indices)
     of_table, of_indices, of_grad = label_dimensions(problem)
-    total, shape, dim = None, tuple(grad.shape), next(
-        (dim for dim, label in enumerate(of_grad) if label in of_indices and label not in of_table), None
-    )  # fmt: skip
-    step = shape[dim] if dim is not None else 1
-    if dim is not None and math.prod(shape):
-        chunk = chunk_shape(grad)[dim]
-        row_bytes = max(math.prod(shape) // shape[dim] * grad.dtype.itemsize, 1)
-        step = max(READ_BYTES // row_bytes // chunk, 1) * chunk
-    for start in range(0, shape[dim] if dim is not None else 1, max(step, 1)):
-        place = {} if dim is None else {of_grad[dim]: slice(start, start + step)}
-        rows, block = (
-            array[(*(place.get(label, slice(None)) for label in labels), ...)]
-            for labels, array in ((of_grad, grad), (of_indices, indices))
-        )
+    total, shape = None, tuple(grad.shape)
+    cut = [dim for dim, label in enumerate(of_grad) if label in of_indices and label not in of_table][:1]
+    size, chunk = (shape[cut[0]], chunk_shape(grad)[cut[0]]) if cut else (1, 1)
+    row_bytes = max(math.prod(shape) // max(size, 1) * grad.dtype.itemsize, 1)
+    step = max(READ_BYTES // row_bytes // chunk, 1) * chunk
+    for start in range(0, size, step):
+        place = {of_grad[dim]: slice(start, start + step) for dim in cut}
+        rows, block = grad[(*_part(of_grad, place), ...)], indices[(*_part(of_indices, place), ...)]
         positions = find_positions(problem, block)
         (places,) = (positions[:, 0] != NOWHERE).nonzero()
         hits = places, positions[places]

@@ -17,12 +17,11 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, show
 from ..ir.semantics import integer_argument
-from .torch_operators import MAX_TINY_BYTES, TABLE, Row, is_ours, is_small, run
+from .torch_operators import TABLE, Row, gathered_shape, is_ours, is_small, run
 from .torch_tensors import (
     INTEGERS,
     NARROW,
     array_of,
-    check_index,
     check_tensor,
     count_change,
     find_outside,
@@ -41,8 +40,9 @@ __all__ = [
     "index_select",
     "take_along_dim",
 ]
-# A table of at most this number of bytes, whose gradient is wanted, is small where the index is tiny.
-_MAX_TINY_TABLE_BYTES = 1 << 20
+# An index of at most this number of bytes is small without a look at the sizes of the call, which would take a quarter
+# of the 2 microseconds of torch's own function.
+_MAX_TINY_BYTES = 8192
 # An index for each element is tiny up to this number of bytes.
 _MAX_TINY_PICKS_BYTES = 1 << 15
 # Compare offsets of more bytes than this number as an array, which takes 1.5 microseconds; a list takes 16 nanoseconds
@@ -52,10 +52,14 @@ _MAX_LISTED_BYTES = 512
 _MAX_TINY_SOURCE_BYTES = 1 << 16
 # What torch's functions raise for arguments that they do not take.
 _ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
-_SELECT, _GATHER, _ADD = TABLE["index_select"], TABLE["gather"], TABLE["index_add"]
-_BAGS, _LARGEST = TABLE["embedding_bag"], TABLE["embedding_bag_largest"]
+_GATHER, _ADD, _BAGS = TABLE["gather"], TABLE["index_add"], TABLE["embedding_bag"]
+# Slices: torch adds narrow floats less exactly than it adds elements.
+_SELECT = replace(_GATHER, min_elements=1 << 22, torch_sums=_BAGS.torch_sums)
+_MAXIMA = replace(_BAGS, min_elements=1 << 16, min_grad_elements=1 << 22)
 # Torch stores the rows of float64 before it adds them, and takes 2 to 3 times as long.
 _WIDE_BAGS = replace(_BAGS, min_elements=1 << 18)
+# Torch divides a gradient that is scaled by frequency by the look-ups of another row.
+_SCALED_BAGS = replace(_BAGS, min_grad_elements=0)
 _OF_TORCH = (torch.int32, torch.int64)
 _SUMMED = (torch.float32, torch.float64, *NARROW)
 _ADDED = (*_SUMMED, torch.complex64, torch.complex128, torch.uint8, torch.int8, torch.int16, *_OF_TORCH)
@@ -66,8 +70,8 @@ _embedding_bag, _int64, _float32 = torch.embedding_bag, torch.int64, torch.float
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: True)
-# The arguments of an operator and the shape of its result; None where torch's own function is to run.
-Prepared = tuple[tuple[Any, ...], tuple[int, ...]] | None
+# The arguments of an operator; None where torch's own function is to run.
+Prepared = tuple[Any, ...] | None
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -83,30 +87,18 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     """
     error = None
     try:
-        if (
-            not _is_compiling()
-            and type(index) is Tensor
-            and index.nbytes <= MAX_TINY_BYTES
-            and (not input.requires_grad or (input.nbytes <= _MAX_TINY_TABLE_BYTES and input.dtype is _float32))
-        ) or is_small(_SELECT, input, index, dim):
-            if out is None:
-                return _index_select(input, dim, index)
-            return _index_select(input, dim, index, out=out)
+        is_tiny = type(index) is Tensor and not _is_compiling() and index.nbytes <= _MAX_TINY_BYTES
+        if (is_tiny and not input.requires_grad) or is_small(_SELECT, input, index, dim):
+            return _index_select(input, dim, index) if out is None else _index_select(input, dim, index, out=out)
     except _ERRORS as failure:
         error = failure
-
-    by_torch, prepare = partial(_select_by_torch, input, dim, index, out), partial(_prepare_select, input, dim, index)
-    return _call("index_select", _SELECT, by_torch, prepare, {"input": input, "index": index}, dim, out, error=error)
-
-
-def _select_by_torch(input: Any, dim: Any, index: Any, out: Any) -> Any:
-    return torch.index_select(input, dim, for_torch(index), out=out)
+    given, tensors = (input, dim, index), {"input": input, "index": index}
+    return _call("index_select", _SELECT, _index_select, given, _prepare_select, tensors, dim, out, error=error)
 
 
 def _prepare_select(input: Any, dim: Any, index: Any) -> Prepared:
-    if index.dim() != 1 or (place := _place(dim, input)) is None:
-        return None
-    return (input, place, index), (*input.shape[:place], index.shape[0], *input.shape[place + 1 :])
+    place = _place(dim, input)
+    return None if place is None or index.dim() != 1 else (input, place, index)
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
@@ -128,11 +120,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             return _gather(input, dim, index, sparse_grad=sparse_grad, out=out)
     except _ERRORS as failure:
         error = failure
-    by_torch = partial(_gather_by_torch, input, dim, index, sparse_grad, out)
-    prepare = partial(_prepare_elements, input, dim, index)
-    tensors, by_dim = {"input": input, "index": index}, (None, dim)
-    options = {"is_torchs": sparse_grad, "sizes": _row_of_gather(index), "error": error}
-    return _call("gather", _GATHER, by_torch, prepare, tensors, by_dim, out, **options)
+    of_torch, given, tensors = partial(_gather, sparse_grad=sparse_grad), (input, dim, index), {"input": input}
+    row, options = _row_of_gather(index), {"is_torchs": sparse_grad, "error": error}
+    return _call("gather", row, of_torch, given, _prepare_elements, tensors | {"index": index}, dim, out, **options)
 
 
 def _row_of_gather(index: Any) -> Row:
@@ -141,17 +131,12 @@ def _row_of_gather(index: Any) -> Row:
     return _GATHER if is_plain else _SELECT
 
 
-def _gather_by_torch(input: Any, dim: Any, index: Any, sparse_grad: bool, out: Any) -> Any:
-    picks = for_torch(index) if index.is_contiguous() else index.to(torch.int64)
-    return torch.gather(input, dim, picks, sparse_grad=sparse_grad, out=out)
-
-
 def _prepare_elements(input: Any, dim: Any, index: Any, *rest: Any) -> Prepared:
     place, pairs = _place(dim, input), list(zip(index.shape, input.shape, strict=False))
     if place is None or input.dim() != index.dim():
         return None
     fits = all(wanted <= size for axis, (wanted, size) in enumerate(pairs) if axis != place)
-    return ((input, place, index, *rest), tuple(index.shape)) if fits else None
+    return (input, place, index, *rest) if fits else None
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -162,30 +147,29 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     """
     error = None
     try:
-        is_plain = dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched()
-        if is_plain and _fit_off(input.shape, indices.shape, dim):
-            is_taken = indices.dtype is torch.int64 or indices.is_contiguous()  # as in `gather`
-            return _gather_from_end(input, dim, indices if is_taken else indices.to(torch.int64), None)
+        if dim is not None and out is None and is_small(_GATHER, input, indices, None) and not is_watched():
+            sizes, others = input.shape, indices.shape
+            if sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :]):
+                return _gather_from_end(input, dim, for_torch(indices), None)
     except _ERRORS as failure:
         error = failure
-    by_torch, prepare = partial(_along_by_torch, input, indices, dim, out), partial(_prepare_along, input, indices, dim)
-    tensors, by_dim = {"input": input, "indices": indices}, (None, dim)
-    return _call("take_along_dim", _GATHER, by_torch, prepare, tensors, by_dim, out, error=error, is_from_end=True)
+    given, tensors = (input, indices, dim), {"input": input, "indices": indices}
+    return _call("take_along_dim", _GATHER, _along_by_torch, given, _prepare_along, tensors, dim, out, error=error)
 
 
-def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any) -> Any:
+def _along_by_torch(input: Any, indices: Any, dim: Any, out: Any = None) -> Any:
     picks = indices.to(torch.int64) if indices.dtype in INTEGERS else indices
-    if _is_compiling() or is_watched(input, indices) or (given := _spread(input, picks, dim)) is None:
+    if _is_compiling() or is_watched(input, indices) or (given := _fit(input, picks, dim)) is None:
         return torch.take_along_dim(input, picks, dim, out=out)
     return _gather_from_end(*given, out)
 
 
 def _prepare_along(input: Any, indices: Any, dim: Any) -> Prepared:
-    given = _spread(input, indices, dim)
+    given = _fit(input, indices, dim)
     return None if given is None else _prepare_elements(*given, True)
 
 
-def _spread(input: Any, indices: Any, dim: Any) -> tuple[Any, Any, Any] | None:
+def _fit(input: Any, indices: Any, dim: Any) -> tuple[Any, Any, Any] | None:
     """Return the table, the dimension and the indices, with equal sizes off it; None where they do not fit."""
     if dim is None:
         return input.reshape(-1), 0, indices.reshape(-1)
@@ -208,11 +192,6 @@ def _gather_from_end(table: Any, dim: Any, picks: Any, out: Any) -> Any:
         if "out of bounds" not in str(error):
             raise
     return _gather(table, dim, torch.where(picks < 0, picks + table.shape[dim], picks), out=out)
-
-
-def _fit_off(sizes: Any, others: Any, dim: Any) -> bool:
-    """Return whether two shapes are equal off a dimension."""
-    return sizes[:dim] == others[:dim] and (dim == -1 or sizes[dim + 1 :] == others[dim + 1 :])
 
 
 def index_add(
@@ -242,13 +221,9 @@ def index_add(
                 f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {show(alpha)}"
             )
         alpha = int(alpha)
-    by_torch = partial(_add_by_torch, input, dim, index, source, alpha, out)
-    prepare, tensors = partial(_prepare_addition, input, dim, index, source, alpha), {"source": source, "index": index}
-    return _call("index_add", _ADD, by_torch, prepare, tensors | {"input": input}, dim, out, error=error)
-
-
-def _add_by_torch(input: Any, dim: Any, index: Any, source: Any, alpha: Any, out: Any) -> Any:
-    return torch.index_add(input, dim, for_torch(index), source, alpha=alpha, out=out)
+    of_torch, prepare = partial(_index_add, alpha=alpha), partial(_prepare_addition, alpha=alpha)
+    given, tensors = (input, dim, index, source), {"source": source, "index": index, "input": input}
+    return _call("index_add", _ADD, of_torch, given, prepare, tensors, dim, out, error=error)
 
 
 def _prepare_addition(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Prepared:
@@ -258,7 +233,7 @@ def _prepare_addition(input: Any, dim: Any, index: Any, source: Any, alpha: Any)
     shape = tuple(input.shape)
     fits = tuple(source.shape) == (*shape[:place], index.shape[0], *shape[place + 1 :])
     is_number = isinstance(alpha, (int, float)) or (isinstance(alpha, complex) and input.is_complex())
-    return ((input, place, index, source, alpha), shape) if fits and is_number else None
+    return (input, place, index, source, alpha) if fits and is_number else None
 
 
 def embedding(
@@ -277,26 +252,18 @@ def embedding(
     """
     error = None
     try:
-        if (
-            not _is_compiling()
-            and type(input) is Tensor
-            and input.nbytes <= MAX_TINY_BYTES
-            and (not weight.requires_grad or (weight.nbytes <= _MAX_TINY_TABLE_BYTES and weight.dtype is _float32))
-        ) or is_small(_SELECT, weight, input, 0):
+        is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= _MAX_TINY_BYTES
+        if (is_tiny and not weight.requires_grad) or is_small(_SELECT, weight, input, 0):
             if padding_idx is None and max_norm is None:
                 return _embedding(weight, input, -1, scale_grad_by_freq, sparse)
             return functional.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     except _ERRORS as failure:
         error = failure
     padding_idx = padding_idx if padding_idx is None else integer_argument(padding_idx, "padding_idx")
-    rest = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-    by_torch, prepare = partial(_embedding_by_torch, input, weight, *rest), partial(_prepare_rows, input, weight, *rest)
+    given = input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+    options: dict[str, Any] = {"is_torchs": sparse, "error": error}
     tensors = {"weight": weight, "input": input}
-    return _call("embedding", _SELECT, by_torch, prepare, tensors, 0, is_torchs=sparse, error=error)
-
-
-def _embedding_by_torch(input: Any, weight: Any, *rest: Any) -> Any:
-    return functional.embedding(for_torch(input), weight, *rest)
+    return _call("embedding", _SELECT, functional.embedding, given, _prepare_rows, tensors, 0, **options)
 
 
 def _prepare_rows(input: Any, weight: Any, padding_idx: Any, norm: Any, norm_type: Any, scale: Any, _: Any) -> Prepared:
@@ -304,7 +271,7 @@ def _prepare_rows(input: Any, weight: Any, padding_idx: Any, norm: Any, norm_typ
     if padding is None:
         return None
     _limit_norms(weight, input, norm, norm_type)
-    return (weight, 0, input, padding, scale), (*input.shape, weight.shape[1])
+    return weight, 0, input.reshape(-1), False, padding, scale
 
 
 class _Scriptable:
@@ -345,22 +312,17 @@ def embedding_bag(
     Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient, and scales rows down
     to `max_norm`. Offsets must not fall: torch reads other memory by such ones.
     """
-    row, error = _LARGEST if mode == "max" else _BAGS, None
+    error = None
     try:
-        row = _WIDE_BAGS if row is _BAGS and weight.dtype is torch.float64 else row
-        if not scale_grad_by_freq and is_small(row, weight, input, 0) and (offsets is None or _are_rising(offsets)):
-            if max_norm is None is per_sample_weights and not sparse and mode in _MODES:
+        is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= _MAX_TINY_BYTES
+        is_tiny = is_tiny and mode != "max" and not weight.requires_grad
+        is_tiny = is_tiny or is_small(_row_of_bags(weight, mode), weight, input, 0)
+        if is_tiny and not scale_grad_by_freq and (offsets is None or _are_rising(offsets)):
+            is_plain = max_norm is None is per_sample_weights and not sparse and mode in _MODES
+            if is_plain and offsets is not None and input.dim() == 1:
                 # The function of `functional` takes 1 to 3 microseconds more for the same operator.
-                if offsets is not None and input.dim() == 1:
-                    kind = _MODES[mode]
-                    bags = _embedding_bag(
-                        weight, input, offsets, False, kind, False, None, include_last_offset, padding_idx
-                    )
-                    return bags[0]
-                if offsets is None and input.dim() == 2:
-                    starts = torch.arange(0, input.numel(), input.shape[1], dtype=input.dtype)
-                    rest = starts, False, _MODES[mode], False, None, False, padding_idx
-                    return _embedding_bag(weight, input.reshape(-1), *rest)[0]
+                rest = False, _MODES[mode], False, None, include_last_offset, padding_idx
+                return _embedding_bag(weight, input, offsets, *rest)[0]
             return functional.embedding_bag(
                 *(input, weight, offsets, max_norm, norm_type, False, mode, sparse),
                 *(per_sample_weights, include_last_offset, padding_idx),
@@ -373,11 +335,15 @@ def embedding_bag(
         raise InvalidGatherError("offsets must not fall: each bag begins where the one before it ends")
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (per_sample_weights, include_last_offset, padding_idx)
     given = input, weight, offsets, *norm, mode, sparse, *rest
-    by_torch, prepare = partial(_bags_by_torch, *given), partial(_prepare_bags, *given)
-    # Torch divides the gradient of a row by the look-ups of another one.
-    is_forced = scale_grad_by_freq and not sparse
-    options = {"is_torchs": sparse, "is_forced": is_forced, "sizes": row, "error": error}
-    return _call("embedding_bag", _BAGS, by_torch, prepare, tensors, 0, **options)
+    row = _row_of_bags(weight, mode, scale_grad_by_freq)
+    options: dict[str, Any] = {"is_torchs": sparse, "error": error}
+    return _call("embedding_bag", row, _bags_by_torch, given, _prepare_bags, tensors, 0, **options)
+
+
+def _row_of_bags(weight: Any, mode: Any, is_scaled: bool = False) -> Row:
+    if mode == "max" or is_scaled:
+        return _MAXIMA if mode == "max" else _SCALED_BAGS
+    return _WIDE_BAGS if isinstance(weight, Tensor) and weight.dtype is torch.float64 else _BAGS
 
 
 def _bags_by_torch(input: Any, weight: Any, offsets: Any, *rest: Any) -> Any:
@@ -405,8 +371,7 @@ def _prepare_bags(
             return None
         input, offsets, factors = input[:end], offsets[:-1], None if factors is None else factors[:end]
     _limit_norms(weight, input, max_norm, norm_type)
-    bags = input.shape[0] if offsets is None else offsets.shape[0]
-    return (weight, input, offsets, factors, mode, padding, scale), (bags, weight.shape[1])
+    return weight, input, offsets, factors, mode, padding, scale
 
 
 def _are_rising(offsets: Any) -> bool:
@@ -438,38 +403,34 @@ class EmbeddingBag(_Scriptable, torch.nn.EmbeddingBag):
 def _call(
     function: str,
     row: Row,
-    by_torch: Callable[[], Any],
-    prepare: Callable[[], Prepared],
+    of_torch: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    prepare: Callable[..., Prepared],
     tensors: dict[str, Any],
     dim: Any,
     out: Any = None,
     *,
     is_torchs: bool = False,
-    is_forced: bool = False,
-    is_from_end: bool = False,
-    sizes: Row | None = None,
     error: Exception | None = None,
 ) -> Any:
     """Return the result of a call by torch's own function, or by an operator.
 
     Args:
-        function: its name, for messages.
-        row: of the operator.
-        by_torch: calls torch's own function.
-        prepare: returns the arguments of the operator, or None.
+        of_torch, arguments: torch's own function, and those of its arguments that are not `out`.
+        prepare: returns the arguments of the operator, or None where torch's own function is to run.
+        row: of the operator, with the sizes from which it runs.
         tensors: by their names the table, the indices, and further tensors or None.
-        dim: along which the table is read, behind a None where each element has an index.
-        out: a tensor for the result, or None.
         is_torchs: torch's own function makes the gradient.
-        is_forced: torch's own function would make a wrong gradient.
-        is_from_end: whether indices may count from the end.
-        sizes: the row whose sizes decide, if that is another one.
         error: what torch's own function has raised for this call, if it ran already.
     """
     table, index, *others = tensors.values()
     given = [each for each in others if each is not None]
-    of_slices, along = dim if isinstance(dim, tuple) else (dim, dim)
-    explain = partial(_explain, function, by_torch, tensors, along, is_from_end)
+
+    def by_torch() -> Any:
+        picked = [for_torch(each) if each is index else each for each in arguments]
+        return of_torch(*picked) if out is None else of_torch(*picked, out=out)
+
+    explain = partial(_explain, function, by_torch, tensors, dim)
     if _is_compiling():
         if _is_exporting() or out is not None or is_torchs:
             return by_torch()
@@ -481,14 +442,14 @@ def _call(
                 raise
             raise explain(failure, False) from failure
     wants_grad = torch.is_grad_enabled() and (table.requires_grad or any(each.requires_grad for each in given))
-    prepared = None
+    prepared: Prepared = None
     try:
         if error is not None and index.dtype in _OF_TORCH:
             raise error
-        if not (is_torchs and wants_grad):
-            is_ready = is_ours(sizes or row, table, index, of_slices, out, wants_grad) or (is_forced and wants_grad)
-            prepared = prepare() if is_ready else None
-        if prepared is None or (out is not None and tuple(out.shape) != prepared[1]):
+        of_slices = None if function in ("gather", "take_along_dim") else dim
+        if not (is_torchs and wants_grad) and is_ours(row, table, index, of_slices, out, wants_grad):
+            prepared = prepare(*arguments)
+        if prepared is None or (out is not None and out.shape != _shape_of(row, prepared)):
             return by_torch()
     except GathernestError:
         raise
@@ -496,28 +457,27 @@ def _call(
         # An operator takes dtypes for which torch has no kernel, and writes over what it reads.
         fits = isinstance(failure, NotImplementedError) if out is None else out.dtype is table.dtype and not wants_grad
         fits = fits and index.dtype in INTEGERS and what_is_wrong(table, "") is None
-        prepared = prepare() if fits else None
-        if prepared is None or (out is not None and (tuple(out.shape) != prepared[1] or out.requires_grad)):
+        prepared = prepare(*arguments) if fits else None
+        if prepared is None or (out is not None and (out.shape != _shape_of(row, prepared) or out.requires_grad)):
             raise explain(failure, wants_grad and out is None) from failure
-    arguments, _ = prepared
     try:
         if out is not None:
-            row.forward(*arguments, out=array_of(out))
+            row.forward(*prepared, out=array_of(out))
             count_change(out)
             return out
-        return run(row.name, *arguments) if wants_grad or _is_compiling() else row.forward(*arguments)
+        found = run(row.name, *prepared) if wants_grad or _is_compiling() else row.forward(*prepared)
+        return found.reshape(*index.shape, table.shape[1]) if function == "embedding" else found
     except BoundsError as failure:
         raise explain(failure, False) from None
 
 
+def _shape_of(row: Row, arguments: tuple[Any, ...]) -> Any:
+    """Return the shape of the result of a gather or of an addition."""
+    return gathered_shape(*arguments) if row.name == "gather" else arguments[0].shape
+
+
 def _explain(
-    function: str,
-    by_torch: Callable[[], Any],
-    tensors: dict[str, Any],
-    dim: Any,
-    is_from_end: bool,
-    error: Exception,
-    wants_grad: bool,
+    function: str, by_torch: Callable[[], Any], tensors: dict[str, Any], dim: Any, error: Exception, wants_grad: bool
 ) -> Exception:
     """Return the error of a call that torch's own function rejects; `error` itself where a hook of torch's raised it.
 
@@ -529,14 +489,14 @@ def _explain(
         return error
     for key, value in tensors.items():
         if value is not None or key in (name, index_name):
-            (check_index if key in (index_name, "offsets") else check_tensor)(value, key, function)
+            check_tensor(value, key, function, is_index=key in (index_name, "offsets"))
     table = tensors.get("input", table) if function == "index_add" else table
     place = _place(0 if dim is None else dim, table)
     reason = str(error).partition("\n")[0]
     is_outside = isinstance(error, (IndexError, BoundsError))
     if place is not None and (is_outside or any(text in reason for text in ("out of bounds", "idx", "valid range"))):
         size = table.numel() if dim is None else table.shape[place]
-        found = find_outside(index, index_name, place, size, -size if is_from_end else 0)
+        found = find_outside(index, index_name, place, size, -size if function == "take_along_dim" else 0)
         if found is not None:
             return found
     if wants_grad:

@@ -16,11 +16,9 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 from ..ir.errors import InvalidGatherError
-from ..ir.semantics import Bounds
 from ..kernels.gather import gather, gather_elements
 from ..kernels.gradient import gather_elements_grad, gather_grad
 from ..kernels.host.knobs import knobs
-from ..kernels.reduction.bags import make_bags, read_ends, rows_of_largest
 from ..kernels.reduction.gather_reduce import gather_reduce, gather_reduce_grad, gather_reduce_weights_grad
 from ..kernels.runtime.launch import available_threads
 from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watched, tensor_of, unsigned
@@ -28,9 +26,6 @@ from .torch_tensors import INTEGERS, NARROW, PLAIN, array_of, for_torch, is_watc
 Formula = Callable[..., Any]
 _is_tracing, _is_compiling = torch._C._is_tracing, torch.compiler.is_dynamo_compiling
 _CORES = os.cpu_count() or 1
-# An index of at most this number of bytes is small without a look at the sizes of the call, which would take a quarter
-# of the 2 microseconds of torch's own function.
-MAX_TINY_BYTES = 2048
 # The element types whose sums torch rounds as gathernest does: the sums of all others are always computed here.
 _WIDE = frozenset((torch.float32, torch.float64))
 
@@ -42,7 +37,8 @@ class Row:
     Attributes:
         schema: its name, arguments and result, as `torch.library` reads them.
         forward: its function of dense CPU tensors.
-        fake: returns a tensor of the result's shape and dtype, of the same arguments.
+        fake: returns a tensor of the result's shape and dtype, of the same arguments; None where `forward` is made of
+            operators, and is none itself.
         save: `save(ctx, inputs, output)` keeps in `ctx` what `backward` reads.
         backward: `backward(ctx, grad)` returns a gradient for each input; None where the result has none.
         min_elements: run `forward` only if the call gathers at least this number of elements; a lower number makes
@@ -53,7 +49,7 @@ class Row:
 
     schema: str
     forward: Formula
-    fake: Formula
+    fake: Formula | None
     save: Formula | None = None
     backward: Formula | None = None
     min_elements: int = 0
@@ -68,21 +64,13 @@ class Row:
 def is_small(row: Row, table: Any, index: Any, dim: int | None) -> bool:
     """Return whether torch's own function serves a call of plain tensors as fast, and adds its gradient as exactly.
 
-    It takes 0.2 microseconds for a tiny index, and 0.5 for others; a call that torch must see is not small.
-
-    Args:
-        row: of the operator.
-        table: the tensor whose elements are moved.
-        index: the indices.
-        dim: the dimension whose slices the indices name; None where each element has an index.
+    It takes 0.5 microseconds; a call that torch must see is not small. Indices name slices along `dim`, or elements
+    where it is None.
     """
     if type(index) is not Tensor or _is_compiling() or _is_tracing() or type(table) not in PLAIN:
         return False
     wants_grad = table.requires_grad and torch.is_grad_enabled()
-    if wants_grad:
-        return table.dtype in row.torch_sums and not _is_large(row, table, index, dim, wants_grad)
-    is_tiny = index.nbytes <= MAX_TINY_BYTES and row.min_elements > 0
-    return is_tiny or not _is_large(row, table, index, dim, wants_grad)
+    return (not wants_grad or table.dtype in row.torch_sums) and not _is_large(row, table, index, dim, wants_grad)
 
 
 def _is_large(row: Row, table: Any, index: Any, dim: int | None, wants_grad: bool) -> bool:
@@ -93,13 +81,7 @@ def _is_large(row: Row, table: Any, index: Any, dim: int | None, wants_grad: boo
 
 
 def is_ours(row: Row, table: Any, index: Any, dim: int | None, out: Any, wants_grad: bool) -> bool:
-    """Return whether an operator runs a call that torch need not see, and not torch's own function.
-
-    Args:
-        row, table, index, dim: as for `is_small`.
-        out: the tensor for the result, or None.
-        wants_grad: whether a gradient of any tensor is wanted.
-    """
+    """Return whether an operator runs a call that torch need not see, and not torch's own function; see `is_small`."""
     dtype = table.dtype
     for tensor in (table, index):
         if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
@@ -118,18 +100,14 @@ def run(name: str, *arguments: Any) -> Any:
     """Run an operator: its function itself, or through torch's dispatcher where torch or a gradient must see it."""
     tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
     wants_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if name == "embedding_bag" and wants_grad and arguments[4] == "max":
-        return _run_largest(*arguments)
     if _is_compiling() or wants_grad or is_watched(*tensors):
         return OPERATORS[name](*arguments)
     return TABLE[name].forward(*arguments)
 
 
-def _run_largest(weight: Any, index: Any, offsets: Any, factors: Any, mode: str, padding: int, scale: bool) -> Any:
-    """Return the largest elements of bags with their gradient, gathered from the rows that have them."""
-    rows = run("embedding_bag_largest", weight.detach(), index, offsets, padding)
-    is_there = rows < weight.shape[0]
-    return torch.where(is_there, run("gather", weight, 0, torch.where(is_there, rows, 0)), 0)
+def gathered_shape(table: Any, dim: int, index: Any, *_: Any) -> Any:
+    """Return the shape of what the operator gathers: a vector of indices is of slices, any other of elements."""
+    return index.shape if index.dim() != 1 else (*table.shape[:dim], index.shape[0], *table.shape[dim + 1 :])
 
 
 def _obey_thread_limit(forward: Formula) -> Formula:
@@ -146,18 +124,25 @@ def _obey_thread_limit(forward: Formula) -> Formula:
     return limited
 
 
-def _select(
-    table: Any, dim: int, index: Any, padding_idx: int = -1, scale: bool = False, out: np.ndarray | None = None
+def _gather(
+    table: Any, dim: int, index: Any, from_end: bool = False, padding: int = -1, scale: bool = False, out: Any = None
 ) -> Any:
-    return tensor_of(gather(array_of(table), unsigned(index), dim, out=out), table.dtype)
+    values, picks = array_of(table), array_of(index) if from_end else unsigned(index)
+    column = _column_of(picks, values.shape, dim)
+    found = gather_elements(values, picks, dim, out=out) if column is None else gather(values, column, dim, out=out)
+    return tensor_of(found, table.dtype)
 
 
-def _select_backward(
-    grad: Any, shape: Sequence[int], dim: int, index: Any, padding_idx: int = -1, scale: bool = False
-) -> Any:
-    sums = _add_up(gather_grad, grad, unsigned(index), shape, dim)
-    if padding_idx >= 0:
-        sums.select(dim, padding_idx).zero_()
+def _gather_backward(
+    grad: Any, shape: Sequence[int], dim: int, index: Any, from_end: bool = False, padding: int = -1,
+    scale: bool = False,
+) -> Any:  # fmt: skip
+    picks = array_of(index) if from_end else unsigned(index)
+    column = _column_of(picks, shape, dim)
+    add, picks = (gather_elements_grad, picks) if column is None else (gather_grad, column)
+    sums = _add_up(add, grad, picks, shape, dim)
+    if padding >= 0:
+        sums.select(dim, padding).zero_()
     return sums.div_(_count_uses(index, shape[dim], sums)) if scale else sums
 
 
@@ -169,29 +154,19 @@ def _count_uses(index: Any, size: int, like: Any) -> Any:
     return counts.clamp_(min=1).to(like.dtype).unsqueeze(1)
 
 
-def _gather(table: Any, dim: int, index: Any, from_end: bool = False, out: np.ndarray | None = None) -> Any:
-    values, picks = array_of(table), array_of(index) if from_end else unsigned(index)
-    column = _column_of(picks, values.shape, dim)
-    found = gather_elements(values, picks, dim, out=out) if column is None else gather(values, column, dim, out=out)
-    return tensor_of(found, table.dtype)
-
-
-def _gather_backward(grad: Any, shape: Sequence[int], dim: int, index: Any, from_end: bool = False) -> Any:
-    picks = array_of(index) if from_end else unsigned(index)
-    column = _column_of(picks, shape, dim)
-    add, picks = (gather_elements_grad, picks) if column is None else (gather_grad, column)
-    return _add_up(add, grad, picks, shape, dim)
-
-
 def _column_of(picks: np.ndarray, shape: Sequence[int], dim: int) -> np.ndarray | None:
-    """Return the vector that was expanded to indices of whole slices of a table; None for other indices.
+    """Return a vector of indices, or the one that was expanded to indices of whole slices; None for other indices.
 
     Slices are moved in a fifth of the time of their elements.
     """
+    if picks.ndim == 1:
+        return picks
     others = [axis for axis in range(picks.ndim) if axis != dim]
-    if not others or any(picks.strides[axis] or picks.shape[axis] != shape[axis] for axis in others):
+    if not picks.size or any(picks.shape[axis] != shape[axis] for axis in others):
         return None
-    return picks[tuple(slice(None) if axis == dim else 0 for axis in range(picks.ndim))] if picks.size else None
+    if any(picks.strides[axis] and picks.shape[axis] > 1 for axis in others):
+        return None
+    return picks[tuple(slice(None) if axis == dim else 0 for axis in range(picks.ndim))]
 
 
 def _add_up(add: Formula, grad: Any, picks: np.ndarray, shape: Sequence[int], dim: int) -> Any:
@@ -211,16 +186,13 @@ def _convert(tensor: Any, dtype: Any) -> Any:
 
 
 def _index_add(table: Any, dim: int, index: Any, source: Any, alpha: Any = 1, out: np.ndarray | None = None) -> Any:
-    is_rounded = table.dtype in NARROW
-    slices = _convert(source, torch.float32) if is_rounded else source
-    is_finite = cmath.isfinite(alpha)
-    if not is_finite:  # An infinite alpha times the zero of a row without an index would be NaN.
-        slices = slices * alpha
-    sums = tensor_of(gather_grad(array_of(slices), unsigned(index), tuple(table.shape), dim), slices.dtype)
-    if alpha != 1 and is_finite:
-        sums.mul_(alpha)
-    sums.add_(table.detach())
-    sums = _convert(sums, table.dtype) if is_rounded else sums
+    """Return the sums of a table and slices; torch derives it, as the sums are those of a gradient of a gather."""
+    slices = source.to(torch.float32) if table.dtype in NARROW else source
+    if not cmath.isfinite(alpha):  # An infinite alpha times the zero of a row without an index would be NaN.
+        slices, alpha = slices * alpha, 1
+    sums = run("gather_backward", slices, table.shape, dim, index)
+    sums = sums if alpha == 1 else sums.mul_(alpha)
+    sums = sums.add_(table).to(table.dtype)
     if out is not None:
         out[...] = array_of(sums)
     return sums
@@ -250,16 +222,11 @@ def _embedding_bag(
 
 
 def _bag_backward(
-    grad: Any,
-    index: Any,
-    offsets: Any,
-    factors: Any,
-    rows: int,
-    mode: Any = "sum",
-    padding: int = -1,
+    grad: Any, weight: Any, index: Any, offsets: Any, factors: Any, rows: int, mode: Any = "sum", padding: int = -1,
     scale: Any = False,
-) -> Any:
+) -> Any:  # fmt: skip
     picks, options = _bags(index, offsets, padding, factors)
+    options |= {} if weight is None else {"data": array_of(weight)}
     sums = gather_reduce_grad(array_of(grad), picks, (rows, grad.shape[-1]), reduce=mode, **options)
     found = tensor_of(sums, grad.dtype)
     return found.div_(_count_uses(index, rows, found)) if scale else found
@@ -271,123 +238,74 @@ def _factors_backward(grad: Any, weight: Any, index: Any, offsets: Any, padding:
     return tensor_of(found.reshape(tuple(index.shape)), grad.dtype)
 
 
-def _rows_of_largest(weight: Any, index: Any, offsets: Any, padding: int = -1) -> Any:
-    picks, options = _bags(index, offsets, padding, None)
-    ends = read_ends(picks, options.get("offsets"), None)
-    bags = make_bags(picks, weight.shape[0], Bounds.ERROR, options["padding_index"], ends)
-    return torch.from_numpy(rows_of_largest(array_of(weight), bags.of_largest()))
-
-
-def _save_forward(ctx: Any, inputs: Any, output: Any) -> None:
-    table, ctx.dim, index, *ctx.rest = inputs
-    ctx.shape = table.shape
+def _save_gather(ctx: Any, inputs: Any, output: Any) -> None:
+    """Keep what the gradients of a gather and of its gradient read; the latter has the shape of the table."""
+    table, *shape, ctx.dim, index, from_end, padding, scale = inputs
+    ctx.shape, ctx.rest = shape[0] if shape else table.shape, (from_end, padding, scale)
     ctx.save_for_backward(index)
 
 
-def _save_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.shape, ctx.dim, index, *ctx.rest = inputs
-    ctx.save_for_backward(index)
-
-
-def _derive_by(name: str) -> Formula:
-    """Return the gradient of an operator `f(table, dim, index, *rest)` by `name(grad, shape, dim, index, *rest)`."""
-
-    def derive(ctx: Any, grad: Any) -> tuple[Any, ...]:
-        by_table = run(name, grad, ctx.shape, ctx.dim, *ctx.saved_tensors, *ctx.rest)
-        return by_table, None, None, *[None] * len(ctx.rest)
-
-    return derive
-
-
-def _derive_select_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    (index,), (padding_idx, scale) = ctx.saved_tensors, ctx.rest
-    slices = run("index_select", grad / _count_uses(index, ctx.shape[0], grad) if scale else grad, ctx.dim, index)
-    if padding_idx >= 0:
-        slices = slices.masked_fill((index == padding_idx).unsqueeze(-1), 0)
-    return slices, None, None, None, None, None
+def _derive_gather(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    by_table = run("gather_backward", grad, ctx.shape, ctx.dim, *ctx.saved_tensors, *ctx.rest)
+    return by_table, None, None, None, None, None
 
 
 def _derive_gather_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    return run("gather", grad, ctx.dim, *ctx.saved_tensors, *ctx.rest), None, None, None, None
-
-
-def _save_index_add(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.dim, index, _, ctx.alpha = inputs
-    ctx.save_for_backward(index)
-
-
-def _derive_index_add(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    by_source = None
-    if ctx.needs_input_grad[3]:
-        by_source = run("index_select", grad, ctx.dim, *ctx.saved_tensors)
-        by_source = by_source if ctx.alpha == 1 else by_source * ctx.alpha.conjugate()
-    return grad if ctx.needs_input_grad[0] else None, None, None, by_source, None
+    (index,), (_, padding, scale) = ctx.saved_tensors, ctx.rest
+    grad = grad / _count_uses(index, ctx.shape[0], grad) if scale else grad
+    found = run("gather", grad, ctx.dim, index, *ctx.rest)
+    return found.masked_fill((index == padding).unsqueeze(-1), 0) if padding >= 0 else found, *[None] * 6
 
 
 def _save_bags(ctx: Any, inputs: Any, output: Any) -> None:
     weight, index, offsets, factors, *ctx.rest = inputs
-    ctx.rows = weight.shape[0]
-    ctx.save_for_backward(None if factors is None else weight, index, offsets, factors)
+    ctx.rows, is_read = weight.shape[0], factors is not None or ctx.rest[0] == "max"
+    ctx.save_for_backward(weight if is_read else None, index, offsets, factors)
 
 
 def _derive_bags(ctx: Any, grad: Any) -> tuple[Any, ...]:
     weight, index, offsets, factors = ctx.saved_tensors
     by_weight = by_factors = None
     if ctx.needs_input_grad[0]:
-        by_weight = run("embedding_bag_backward", grad, index, offsets, factors, ctx.rows, *ctx.rest)
+        largest = weight if ctx.rest[0] == "max" else None
+        by_weight = run("embedding_bag_backward", grad, largest, index, offsets, factors, ctx.rows, *ctx.rest)
     if ctx.needs_input_grad[3]:
         by_factors = run("embedding_bag_weights_backward", grad, weight, index, offsets, ctx.rest[1])
     return by_weight, None, None, by_factors, None, None, None
 
 
-def _fake_select(table: Any, dim: int, index: Any, *_: Any) -> Any:
-    return table.new_empty((*table.shape[:dim], *index.shape, *table.shape[dim + 1 :]))
-
-
-def _fake_table(grad: Any, shape: Sequence[int], *_: Any) -> Any:
-    return grad.new_empty(tuple(shape))
-
-
-def _fake_bags(weight: Any, index: Any, offsets: Any, *_: Any) -> Any:
-    return weight.new_empty((index.shape[0] if offsets is None else offsets.shape[0], weight.shape[1]))
-
-
 # fmt: off
 _ROWS = (  # schema; forward, fake, save, backward; min_elements, min_grad_elements, torch_sums
-    Row("index_select(Tensor input, SymInt dim, Tensor index, SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _select, _fake_select, _save_forward, _derive_by("index_select_backward"), 1 << 22, 1 << 20),
-    Row("index_select_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, SymInt padding_idx=-1, "
-        "bool scale=False) -> Tensor",
-        _select_backward, _fake_table, _save_backward, _derive_select_backward),
-    Row("gather(Tensor input, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
-        _gather, lambda table, dim, index, *_: table.new_empty(index.shape),
-        _save_forward, _derive_by("gather_backward"), 1 << 16, 1 << 20,
-        _WIDE | {*NARROW, torch.complex64, torch.complex128}),
-    Row("gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False) -> Tensor",
-        _gather_backward, _fake_table, _save_backward, _derive_gather_backward),
-    Row("index_add(Tensor input, SymInt dim, Tensor index, Tensor source, Scalar alpha=1) -> Tensor",
-        _index_add, lambda table, *_: table.new_empty(table.shape),
-        _save_index_add, _derive_index_add, 1 << 21, 1 << 20,
+    Row("gather(Tensor input, SymInt dim, Tensor index, bool from_end=False, SymInt padding_idx=-1, bool scale=False) "
+        "-> Tensor",
+        _gather, lambda table, *rest: table.new_empty(gathered_shape(table, *rest)), _save_gather, _derive_gather,
+        1 << 16, 1 << 20, _WIDE | {*NARROW, torch.complex64, torch.complex128}),
+    Row("gather_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index, bool from_end=False, "
+        "SymInt padding_idx=-1, bool scale=False) -> Tensor",
+        _gather_backward, lambda grad, shape, *_: grad.new_empty(tuple(shape)), _save_gather,
+        _derive_gather_backward),
+    Row("index_add", _index_add, None, None, None, 1 << 21, 1 << 20,
         _WIDE | {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}),
     Row("embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode='sum', "
         "SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _embedding_bag, _fake_bags, _save_bags, _derive_bags, 1 << 62, 1 << 20),
-    Row("embedding_bag_backward(Tensor grad, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, SymInt rows, "
-        "str mode='sum', SymInt padding_idx=-1, bool scale=False) -> Tensor",
-        _bag_backward, lambda grad, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1]))),
+        _embedding_bag, lambda weight, index, offsets, *_: weight.new_empty(
+            ((index if offsets is None else offsets).shape[0], weight.shape[1])),
+        _save_bags, _derive_bags, 1 << 62, 1 << 20),
+    Row("embedding_bag_backward(Tensor grad, Tensor? weight, Tensor indices, Tensor? offsets, "
+        "Tensor? per_sample_weights, SymInt rows, str mode='sum', SymInt padding_idx=-1, bool scale=False) -> Tensor",
+        _bag_backward, lambda grad, weight, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1]))),
     Row("embedding_bag_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor? offsets, "
         "SymInt padding_idx=-1) -> Tensor",
         _factors_backward, lambda grad, weight, index, *_: grad.new_empty(index.shape)),
-    Row("embedding_bag_largest(Tensor weight, Tensor indices, Tensor? offsets, SymInt padding_idx=-1) -> Tensor",
-        _rows_of_largest, lambda *arguments: _fake_bags(*arguments).to(torch.int64),
-        min_elements=1 << 16, min_grad_elements=1 << 22),
 )
 # fmt: on
 
 
 def _register(row: Row) -> Any:
-    """Register an operator with torch, and return it."""
+    """Register an operator with torch, and return it; a function of operators is what it is."""
     name = row.name
+    if row.fake is None:
+        return row.forward
     operator = torch.library.custom_op(
         f"gathernest::{name}", row.forward, mutates_args=(), device_types="cpu", schema=row.schema[len(name) :]
     )
@@ -408,5 +326,5 @@ def _run_batch(name: str, info: Any, in_dims: tuple[Any, ...], *arguments: Any) 
     return torch.stack(results), 0
 
 
-TABLE = {row.name: replace(row, forward=_obey_thread_limit(row.forward)) for row in _ROWS}
+TABLE = {row.name: replace(row, forward=_obey_thread_limit(row.forward)) if row.fake else row for row in _ROWS}
 OPERATORS = {name: _register(row) for name, row in TABLE.items()}

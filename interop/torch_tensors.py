@@ -71,9 +71,9 @@ def unsigned(index: Any) -> np.ndarray:
 
 
 def for_torch(index: Any) -> Any:
-    """Return indices as torch's own functions read them, which are of int32 and int64."""
+    """Return indices as torch's own functions read them: of int64, or of int32 that is not expanded."""
     dtype = index.dtype
-    if dtype is torch.int64 or dtype is torch.int32 or dtype not in INTEGERS:
+    if dtype is torch.int64 or dtype not in INTEGERS or (dtype is torch.int32 and index.is_contiguous()):
         return index
     return index.to(torch.int64)
 
@@ -97,11 +97,11 @@ def what_is_wrong(tensor: Any, name: str) -> tuple[str, str] | None:
     return None
 
 
-def check_tensor(tensor: Any, name: str, function: str) -> None:
-    """Check that an argument is a dense tensor in the memory of the CPU.
+def check_tensor(tensor: Any, name: str, function: str, *, is_index: bool = False) -> None:
+    """Check that an argument is a dense tensor in the memory of the CPU, and has integers where it is an index.
 
     Raises:
-        InvalidGatherError: it is something else; the message has what it is, and what to pass.
+        InvalidGatherError, IndexTypeError: it is something else; the message has what it is, and what to pass.
     """
     if not isinstance(tensor, Tensor):
         made = "torch.from_numpy" if isinstance(tensor, np.ndarray) else "torch.as_tensor"
@@ -112,18 +112,12 @@ def check_tensor(tensor: Any, name: str, function: str) -> None:
             f"{name} of gathernest.torch.{function} must be a dense tensor on the CPU, got one {wrong[0]}; pass "
             f"{wrong[1]}"
         )
-
-
-def check_index(index: Any, name: str, function: str) -> None:
-    """Check that an argument is a dense tensor of integers; raises IndexTypeError, or as `check_tensor` does."""
-    check_tensor(index, name, function)
-    if index.dtype is torch.bool:
-        raise IndexTypeError(
-            f"{name} must be a tensor of integers, got torch.bool; for a mask, pass {name}.nonzero().squeeze(1)"
-        )
-    if index.dtype not in INTEGERS:
-        what = "integers" if index.dtype.is_floating_point or index.dtype.is_complex else "integers of 8 to 64 bits"
-        raise IndexTypeError(f"{name} must be a tensor of {what}, got {index.dtype}; pass {name}.long()")
+    dtype = tensor.dtype
+    if is_index and dtype not in INTEGERS:
+        is_number = dtype.is_floating_point or dtype.is_complex or dtype is torch.bool
+        what = "integers" if is_number else "integers of 8 to 64 bits"
+        way = f"for a mask, pass {name}.nonzero().squeeze(1)" if dtype is torch.bool else f"pass {name}.long()"
+        raise IndexTypeError(f"{name} must be a tensor of {what}, got {dtype}; {way}")
 
 
 def find_outside(index: Any, name: str, dim: int, size: int, least: int = 0) -> BoundsError | None:

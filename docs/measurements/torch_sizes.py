@@ -28,11 +28,11 @@ def main() -> None:
 
     for name, row in torch_operators.TABLE.items():  # Every size runs an operator, and no call is tiny.
         torch_operators.TABLE[name] = replace(row, min_elements=0, min_grad_elements=0)
-    for name in ("_SELECT", "_GATHER", "_ADD", "_BAGS", "_WIDE_BAGS", "_LARGEST"):
+    for name in ("_SELECT", "_GATHER", "_ADD", "_BAGS", "_WIDE_BAGS", "_MAXIMA"):
         row = getattr(torch_functions, name)
         setattr(torch_functions, name, torch_operators.TABLE[row.name])
-    torch_operators.MAX_TINY_BYTES = torch_functions.MAX_TINY_BYTES = -1
-    torch_functions._MAX_TINY_SOURCE_BYTES = torch_functions._MAX_TINY_PICKS_BYTES = -1
+    torch_functions._MAX_TINY_BYTES = torch_functions._MAX_TINY_SOURCE_BYTES = -1
+    torch_functions._MAX_TINY_PICKS_BYTES = -1
     for rows in (1000, 200_000):
         for power in range(12, 21, 2):
             _print_ratios(torch, rows, 64, (1 << power) // 64)

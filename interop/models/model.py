@@ -16,7 +16,8 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -197,16 +198,11 @@ class Model:
 
     def _run_first(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Run inputs whose shapes are met for the first time, and remember how to run them from now on."""
-        arrays = self._read(inputs)
-        if all(gather.remark for gather in self.runtime.gathers):
-            way: Run = self.runtime.run
-        elif not all(spec.admits(arrays[name]) for name, spec in self.inputs.items()):
-            return self.runtime.run(arrays)  # the runtime says what it does not take
-        elif not self.runtime.optional.isdisjoint(arrays):
-            way = self.runtime.run
-        else:
-            trial = self._trial(arrays)
-            way = trial.settled or trial
+        arrays, way = self._read(inputs), self.runtime.run
+        if not all(gather.remark for gather in self.runtime.gathers) and self.runtime.optional.isdisjoint(arrays):
+            if not all(spec.admits(arrays[name]) for name, spec in self.inputs.items()):
+                return way(arrays)  # the runtime says what it does not take
+            way = self._trial(arrays)
         outputs = way(arrays)
         if type(inputs) is dict and all(
             type(value) is np.ndarray and arrays[name] is value for name, value in inputs.items()
@@ -216,17 +212,14 @@ class Model:
             self._ways[(*inputs, *map(_FACTS, inputs.values()))] = way
         return outputs
 
-    def _trial(self, arrays: Values) -> "_Trial":
-        """Return the trial of inputs whose sizes have as many bits as these."""
+    def _trial(self, arrays: Values) -> Run:
+        """Return the trial of inputs whose sizes have as many bits as these, or what it has settled on."""
         key = tuple((name, tuple(size.bit_length() for size in array.shape)) for name, array in arrays.items())
         with self._lock:
-            found = self._trials.get(key)
-            if found is None:
-                is_tried = len(self._trials) < MAX_DECISIONS
-                found = _Trial(self.runtime, self._set_plan, is_tried=is_tried)
-                if is_tried:
-                    self._trials[key] = found
-        return found
+            if key not in self._trials and len(self._trials) >= MAX_DECISIONS:
+                return self.runtime.run
+            trial = self._trials.setdefault(key, _Trial(self.runtime, self._set_plan))
+            return trial.settled or trial
 
     def _set_plan(self, plan: Plan) -> None:
         self.plan = plan
@@ -275,15 +268,13 @@ class _Trial:
     is in a trial, calls of other threads run the whole model.
     """
 
-    def __init__(self, runtime: Runtime, report: Callable[[Plan], None], *, is_tried: bool):
+    def __init__(self, runtime: Runtime, report: Callable[[Plan], None]):
         self._runtime, self._report = runtime, report
-        self.settled: Run | None = None if is_tried else runtime.run
+        self.settled: Run | None = None
         self._chosen: tuple[ModelGather, ...] = ()
         self._shapes: Mapping[str, Shape] = {}
-        self._cut: Run | None = None
-        self._is_cut = False
-        self._turn_start: int | None = None
-        self._times_ns: tuple[list[int], list[int]] = [], []
+        self._way: Run = self._prepare
+        self._turns: Generator[Run, int, None] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Values) -> list[Any]:
@@ -293,7 +284,12 @@ class _Trial:
         if not self._lock.acquire(blocking=False):
             return self._runtime.run(inputs)
         try:
-            return self._prepare(inputs) if self._cut is None else self._take_turn(inputs, self._cut)
+            start, turns = time.perf_counter_ns(), self._turns
+            outputs = self._way(inputs)
+            if turns is not None:
+                with suppress(StopIteration):
+                    self._way = turns.send(time.perf_counter_ns() - start)
+            return outputs
         finally:
             self._lock.release()
 
@@ -315,7 +311,8 @@ class _Trial:
         if not all(map(has_same_bytes, outputs, found)):
             self._settle(self._runtime.run, "the runtime rounds otherwise where it is left out")
             return outputs
-        self._cut = cut
+        self._turns = self._take_turns(cut)
+        self._way = next(self._turns)
         self._report(_plan(self._runtime, (), self._shapes, "a trial is under way", is_trial=True))
         return outputs
 
@@ -326,38 +323,25 @@ class _Trial:
         is_worth = sum(gain for gain in gains if gain > 0) > CUT_NS
         return tuple(gather for gather, gain in zip(gathers, gains, strict=True) if is_worth and gain > 0)
 
-    def _take_turn(self, inputs: Values, cut: Run) -> list[Any]:
-        start = time.perf_counter_ns()
-        outputs = (self._runtime.run, cut)[self._is_cut](inputs)
-        taken = time.perf_counter_ns() - start
-        if self._turn_start is None:
-            self._turn_start = start
-            return outputs
-        if self._is_cut and start - self._turn_start < SPINNING_NS:
-            return outputs
-        times = self._times_ns[self._is_cut]
-        times.append(taken)
-        if len(times) % CALLS_A_TURN == 0:
-            if self._is_cut:
-                self._judge(cut)
-            self._is_cut, self._turn_start = not self._is_cut, None
-        return outputs
-
-    def _judge(self, cut: Run) -> None:
-        """Settle on a way after the last turn, or earlier where the cut model has no chance."""
-        whole, split = (statistics.median(times) for times in self._times_ns)
-        is_last = len(self._times_ns[1]) == CALLS_A_TURN * TURNS
-        if not is_last and split < HOPELESS_RATIO * whole:
-            return
+    def _take_turns(self, cut: Run) -> Generator[Run, int, None]:
+        """Yield how the next call runs, and receive its time in nanoseconds; then settle on the faster way."""
+        times: tuple[list[int], list[int]] = [], []
+        wins: list[bool] = []
+        whole = split = 0.0
+        while len(wins) < TURNS and split <= HOPELESS_RATIO * whole:
+            for way, taken in zip((self._runtime.run, cut), times, strict=True):
+                start = time.perf_counter_ns()
+                yield way
+                while way is cut and time.perf_counter_ns() - start < SPINNING_NS:
+                    yield way
+                for _ in range(CALLS_A_TURN):
+                    taken.append((yield way))
+            whole, split = map(statistics.median, times)
+            wins.append(operator.gt(*(statistics.median(taken[-CALLS_A_TURN:]) for taken in times)))
         # A busy machine may slow one way for a while: the cut model must win each turn, and at its best.
-        starts = range(0, len(self._times_ns[1]), CALLS_A_TURN)
-        turns = [[statistics.median(times[at : at + CALLS_A_TURN]) for times in self._times_ns] for at in starts]
-        wins = [ours < theirs for theirs, ours in [*turns, [min(times) for times in self._times_ns]]]
-        is_faster = split <= MAX_TIME_RATIO * whole and all(wins)
+        is_faster = split <= MAX_TIME_RATIO * whole and all(wins) and min(times[1]) < min(times[0])
         text = f"{split / 1e3:,.0f} µs a call with the gathers here, {whole / 1e3:,.0f} µs without"
         self._settle(cut if is_faster else self._runtime.run, text, is_here=is_faster)
-        if not is_faster:
-            self._cut = None
 
     def _settle(self, way: Run, reason: str, *, is_here: bool = False) -> None:
         self.settled = way

@@ -8,6 +8,7 @@ the last dimension of its indices, perhaps after a product with a column (Mul) o
 Loop is what torch's exporters write for `nn.EmbeddingBag`.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -27,7 +28,7 @@ from ...kernels.reduction.gather_reduce import gather_reduce, grouped_sum
 from ...kernels.reduction.operands import Reduction
 from ...kernels.runtime.dispatch import run_gather
 from .onnx_graph import REDUCTIONS, Graph, Pattern, integer, is_own
-from .runtime import ModelGather, Run
+from .runtime import ModelGather, Run, TensorSpec
 
 # Leave gathers in the runtime whose results cannot have more bytes than this: they are arithmetic on shapes.
 MAX_TINY_BYTES = 4096
@@ -61,9 +62,10 @@ class SumOrder:
     """The order in which a runtime adds the rows of bags, found by a trial on random rows for each size of a bag."""
 
     def __init__(self, open_model: Callable[[onnx.ModelProto], Run]):
-        self._open_model = open_model
-        self._reductions: dict[tuple[str, np.dtype], Run] = {}
-        self._groups: dict[tuple[str, np.dtype, Shape], int | None] = {}
+        self._reduction = functools.cache(lambda *key: open_model(_reduction(*key)))
+        self._find_group = functools.cache(
+            lambda *key: next((group for group in GROUPS if self._has_order(group, *key)), None)
+        )
 
     def group(self, reduce: str, dtype: np.dtype, shape: Shape) -> int:
         """Return the number of rows in the groups that the runtime adds first.
@@ -76,38 +78,28 @@ class SumOrder:
         Raises:
             ModelError: none of the known orders gives the bytes of the runtime.
         """
-        bags, bag, columns = shape
-        key = reduce, dtype, (min(bags, MAX_BAGS_A_CORE * usable_cores()), bag, columns)
-        if key not in self._groups:
-            tried = (group for group in GROUPS if self._has_order(group, *key))
-            self._groups[key] = next(tried, None) if math.prod(shape) else 1
-        found = self._groups[key]
+        bags, *sizes = shape
+        found = self._find_group(reduce, dtype, (min(bags, MAX_BAGS_A_CORE * usable_cores()), *sizes))
         if found is None:
             raise ModelError("the runtime adds rows in an order that is not known here")
         return found
 
     def _has_order(self, group: int, reduce: str, dtype: np.dtype, shape: Shape) -> bool:
         """Return whether sums of random rows, and of -0.0, have the bytes of groups of this number of rows."""
-        random, draws = np.random.default_rng(0), -(-MIN_SUMS_TRIED // (shape[0] * shape[2]))
+        random, draws = np.random.default_rng(0), -(-MIN_SUMS_TRIED // max(shape[0] * shape[2], 1))
         for scale in [*[1.0] * draws, -0.0]:
             rows = random.random(shape, dtype)
             rows *= scale
             wanted = grouped_sum(rows.reshape(-1, shape[2]), np.arange(math.prod(shape[:2])).reshape(shape[:2]), group)
             if reduce == "mean":
                 wanted /= dtype.type(shape[1])
-            if self._reduced(reduce, rows).tobytes() != wanted.tobytes():
+            if self._reduction(reduce, dtype)({"rows": rows})[0].tobytes() != wanted.tobytes():
                 return False
         return True
 
     def mean_of_nothing(self, dtype: np.dtype) -> float:
         """Return the mean of no rows."""
-        return float(self._reduced("mean", np.zeros((1, 0, 1), dtype))[0, 0])
-
-    def _reduced(self, reduce: str, rows: np.ndarray) -> np.ndarray:
-        key = reduce, rows.dtype
-        if key not in self._reductions:
-            self._reductions[key] = self._open_model(_reduction(*key))
-        return self._reductions[key]({"rows": rows})[0]
+        return float(self._reduction("mean", dtype)({"rows": np.zeros((1, 0, 1), dtype)})[0][0, 0])
 
 
 def _reduction(reduce: str, dtype: np.dtype) -> onnx.ModelProto:
@@ -138,25 +130,33 @@ def _gather_of(node: onnx.NodeProto, graph: Graph) -> ModelGather | None:
     (table, indices), result = node.input, node.output[0]
     operator, kind = OPERATORS[node.op_type](node), node.op_type
     chain, rows, added, is_computed = _elementwise_chain(table, graph), result, (), False
-    prefix = graph.make_prefix(result) if chain else result
+    prefix = f"gathernest/{result}"  # a model that has such names is left whole
     if chain and (moved := _moved(chain, node, graph, prefix)) is not None:
         table, rows, added = chain[0].input[0], f"{prefix}/gathered", moved
         kind += f" before {' '.join(one.op_type for one in chain)}"
-        is_computed = not graph.is_constant(table) or any(is_own(one, "DequantizeLinear") for one in chain)
-    specs = {name: spec for name in (table, indices) if (spec := graph.spec(name)) is not None}
-    if table not in specs or indices not in specs:
+        is_computed = graph.constant(table) is None or any(is_own(one, "DequantizeLinear") for one in chain)
+    spec = graph.spec(table)
+    if spec is None or spec.dtype is None or spec.dtype.kind not in "fiub":
         return None
-    dtypes = [spec.dtype for spec in specs.values()]
-    if (
-        dtypes[0] is None
-        or dtypes[0].kind not in "fiub"
-        or any(each is None or not is_movable(each) for each in dtypes)
-    ):
-        return None
-    compute, tables = partial(run_gather, operator, bounds=Bounds.ERROR), graph.tables_of((table, indices))
-    rest = Bounds.ERROR, compute, tables, specs, result, added, is_computed
-    remark = _remark(graph, result, indices)
-    return ModelGather(node.name or result, kind, (table, indices), rows, operator, *rest, remark=remark)
+    compute, remark = partial(run_gather, operator, bounds=Bounds.ERROR), _remark(graph, result, indices)
+    rest = {"replaced": result, "added": added, "is_table_computed": is_computed, "remark": remark}
+    return _found(graph, node.name or result, kind, (table, indices), rows, operator, compute, **rest)
+
+
+def _found(
+    graph: Graph, node: str, kind: str, operands: tuple[str, ...], result: str, operator: OperatorSpec,
+    compute: Callable[..., np.ndarray], **options: Any,
+) -> ModelGather | None:  # fmt: skip
+    """Return a gather or a bag; None where the type of an operand is not known, or no kernel moves it."""
+    specs, tables = dict[str, TensorSpec](), dict[str, np.ndarray]()
+    for name in operands:
+        spec, array = graph.spec(name), graph.constant(name)
+        if spec is None or spec.dtype is None or not is_movable(spec.dtype):
+            return None
+        specs[name] = spec
+        tables |= {} if array is None else {name: array}
+    options = {"replaced": result} | options
+    return ModelGather(node, kind, operands, result, operator, Bounds.ERROR, compute, tables, specs, **options)
 
 
 def _remark(graph: Graph, result: str, indices: str) -> str:
@@ -177,7 +177,8 @@ def _elementwise_chain(name: str, graph: Graph) -> list[onnx.NodeProto]:
     while is_own(node := graph.makers.get(name), "DequantizeLinear", *ELEMENTWISE):
         assert node is not None
         is_scaled = node.op_type == "DequantizeLinear" and not integer(node, "block_size", 0)
-        if not all(graph.is_constant(each) and graph.rank(each) in (0, 1)[: 1 + is_scaled] for each in node.input[1:]):
+        constants = [graph.constant(each) for each in node.input[1:]]
+        if not all(array is not None and array.ndim <= is_scaled for array in constants):
             break
         chain.insert(0, node)
         name = node.input[0]
@@ -211,11 +212,11 @@ def _moved(
         if gathered.op_type != "Gather":
             return None
         if scaled == axis:
-            spec = graph.spec(chain[0].input[0])
-            columns = spec.shape[-1] if spec is not None and spec.shape else None
-            if (axis, rank) != (0, 2) or not isinstance(columns, int):
+            spec = graph.spec(node.input[1])
+            is_plain = axis < rank - 1 and not integer(node, "output_dtype", 0)
+            if not is_plain or spec is None or spec.dtype != np.float32:
                 return None
-            added[-1:] = _scale_rows(copy, indices, columns, f"{prefix}/{place}")
+            added[-1:] = _scale_rows(copy, indices, rank - 1 - axis, f"{prefix}/{place}")
         elif scaled > axis:
             kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
             del copy.attribute[:]
@@ -223,25 +224,22 @@ def _moved(
     return tuple(added)
 
 
-def _scale_rows(node: onnx.NodeProto, indices: str, columns: int, prefix: str) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a DequantizeLinear with a scale for each row, on rows that are gathered by indices."""
-    rows, result = node.input[0], node.output[0]
-    names = {name: f"{prefix}/{name}" for name in ("flat", "columns", "matrix", "indices", "rows", "product", "shape")}
-    yield helper.make_node("Constant", [], [names["flat"]], value_ints=[-1])
-    yield helper.make_node("Constant", [], [names["columns"]], value_ints=[columns])
-    yield helper.make_node("Constant", [], [names["matrix"]], value_ints=[-1, columns])
-    yield helper.make_node("Reshape", [indices, names["flat"]], [names["indices"]])
-    yield helper.make_node("Reshape", [rows, names["matrix"]], [names["rows"]])
-    node.input[0], node.output[0] = names["rows"], names["product"]
-    for number, other in enumerate(node.input[1:], 1):
-        node.input[number] = f"{prefix}/input{number}"
-        yield helper.make_node("Gather", [other, names["indices"]], [node.input[number]])
-    del node.attribute[:]
-    node.attribute.append(helper.make_attribute("axis", 0))
-    yield node
-    yield helper.make_node("Shape", [indices], [names["shape"]])
-    yield helper.make_node("Concat", [names["shape"], names["columns"]], [f"{prefix}/sizes"], axis=0)
-    yield helper.make_node("Reshape", [names["product"], f"{prefix}/sizes"], [result])
+def _scale_rows(node: onnx.NodeProto, indices: str, depth: int, prefix: str) -> Iterator[onnx.NodeProto]:
+    """Yield `(rows - points) * scales`: a DequantizeLinear with a scale for each row, of rows gathered by indices.
+
+    Rows have `depth` dimensions behind the dimensions of the indices.
+    """
+    last, others = f"{prefix}/floats", [f"{prefix}/input{number}" for number in range(1, len(node.input))]
+    yield helper.make_node("Constant", [], [f"{prefix}/axes"], value_ints=[*range(-depth, 0)])
+    yield helper.make_node("Cast", [node.input[0]], [last], to=onnx.TensorProto.FLOAT)
+    for name, other in zip(node.input[1:], others, strict=True):
+        yield helper.make_node("Gather", [name, indices], [f"{other}/gathered"])
+        yield helper.make_node("Cast", [f"{other}/gathered"], [f"{other}/floats"], to=onnx.TensorProto.FLOAT)
+        yield helper.make_node("Unsqueeze", [f"{other}/floats", f"{prefix}/axes"], [other])
+    if len(others) > 1:
+        yield helper.make_node("Sub", [last, others[1]], [f"{prefix}/differences"])
+        last = f"{prefix}/differences"
+    yield helper.make_node("Mul", [last, others[0]], [node.output[0]])
 
 
 # ---- reductions of gathered rows ----
@@ -279,7 +277,7 @@ def find_reduction(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> Model
     reduce, keeps = REDUCTIONS[reader.op_type], bool(integer(reader, "keepdims", 1))
     compute = partial(_reduce_rows, order=order, reduce=reduce, keeps=keeps, is_mask="mask" in found)
     kind = f"{reader.op_type} of Gather"
-    return _bag(graph, node.name or rows, kind, operands, reader.output[0], reduce, compute)
+    return _found(graph, node.name or rows, kind, operands, reader.output[0], BAGS[reduce], compute)
 
 
 def _reduce_rows(
@@ -310,25 +308,6 @@ def _reduce_rows(
     if reduce == "mean":
         sums /= table.dtype.type(bag)
     return sums.reshape((*shape, 1, columns) if keeps else (*shape, columns))
-
-
-def _bag(
-    graph: Graph,
-    node: str,
-    kind: str,
-    operands: tuple[str, ...],
-    result: str,
-    reduce: str,
-    compute: Callable[..., np.ndarray],
-) -> ModelGather | None:
-    specs = {name: spec for name in operands if (spec := graph.spec(name)) is not None and spec.dtype is not None}
-    if len(specs) < len({*operands}) or (reduce == "max" and not graph.is_constant(operands[0])):
-        return None
-    table, indices = (specs[name].dtype for name in operands[:2])
-    if table not in REDUCED_DTYPES or indices is None or indices.kind not in "iu":
-        return None
-    rest = Bounds.ERROR, compute, graph.tables_of(operands), specs, result
-    return ModelGather(node, kind, operands, result, BAGS[reduce], *rest, is_loop="Loop" in kind)
 
 
 # ---- the Loops of exporters ----
@@ -395,8 +374,11 @@ def find_loop(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGathe
         compute = partial(_reduce_sequence, ends_last="size" in found, padding=found.get("PADDING"))
         keys = ["table", "indices", "offsets", "count", "factors", "size", "sized"]
     operands = tuple(found[key] for key in keys if key in found)
-    compute = partial(compute, reduce=reduce, known={})
-    return _bag(graph, loop.name or loop.output[0], "embedding bag (Loop)", operands, node.output[0], reduce, compute)
+    spec, compute = graph.spec(operands[0]), partial(compute, reduce=reduce, known={})
+    if spec is None or spec.dtype not in REDUCED_DTYPES or (reduce == "max" and graph.constant(operands[0]) is None):
+        return None
+    name, kind = loop.name or loop.output[0], "embedding bag (Loop)"
+    return _found(graph, name, kind, operands, node.output[0], BAGS[reduce], compute, is_loop=True)
 
 
 def _reduce_parts(
@@ -430,7 +412,7 @@ def _reduce_parts(
     indices = indices[starts[0] : ends[-1]]
     weights = None if weights is None else weights[starts[0] : ends[-1]]
     if reduce == "max" and id(table) not in known:
-        known[id(table)] = _is_ordered(table)
+        known[id(table)] = bool((table == table).all()) and not np.signbit(table[table == 0]).any()
     if reduce == "max" and not known[id(table)]:
         raise ModelError("a maximum of NaN or -0.0 is taken by the runtime")
     options: dict[str, Any] = {"reduce": reduce, "padding_index": padding, "lengths": lengths}
@@ -475,8 +457,3 @@ def _reduce_sequence(
     starts, ends = offsets[:-1], offsets[1:]
     count = np.array(bags)
     return _reduce_parts(table, indices, starts, ends, count, weights, reduce=reduce, known=known, padding=padding)
-
-
-def _is_ordered(table: np.ndarray) -> bool:
-    """Return whether maxima of rows are the same in every runtime: without NaN and -0.0."""
-    return bool((table == table).all()) and not np.signbit(table[table == 0]).any()

@@ -19,9 +19,6 @@ OWN_DOMAINS = ("", "ai.onnx")
 REDUCTIONS: dict[str, Reduction] = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max"}
 # A constant with more elements is none of a pattern.
 MAX_CONSTANT_SIZE = 1 << 16
-# Data propagation of onnx makes a dimension of each element of a vector. Propagate at most this number of elements,
-# which takes 0.3 s and 70 MB; with more, the types that depend on the values of vectors stay unknown.
-MAX_PROPAGATED_ELEMENTS = 1 << 20
 
 
 class Graph:
@@ -50,14 +47,6 @@ class Graph:
                 self.readers[name].append(node)
         for info in graph.output:
             self.readers[info.name].append(None)
-        self._taken = {*self.initializers, *self.types, *self.makers, *self.readers}
-
-    def make_prefix(self, name: str) -> str:
-        """Return the name of a value, perhaps with a few marks, below which the model has no other names."""
-        while any(taken.startswith(f"{name}/") for taken in self._taken):
-            name += "'"
-        self._taken.add(f"{name}/")
-        return name
 
     def spec(self, name: str) -> TensorSpec | None:
         """Return the type of a tensor; None where it is not known."""
@@ -72,28 +61,19 @@ class Graph:
         spec = self.spec(name)
         return None if spec is None or spec.shape is None else len(spec.shape)
 
-    def is_constant(self, name: str) -> bool:
-        """Return whether a value is an initializer or the result of a Constant."""
-        return name in self.initializers or (name in self.makers and self.makers[name].op_type == "Constant")
-
     def constant(self, name: str) -> np.ndarray | None:
         """Return a constant of the model; None where the value is none."""
         if name in self.arrays:
             return self.arrays[name]
-        tensor = self.initializers.get(name)
-        if tensor is None and name in self.makers and self.makers[name].op_type == "Constant":
-            return constant_of(self.makers[name])
-        return None if tensor is None else numpy_helper.to_array(tensor)
+        if name in self.initializers:
+            return numpy_helper.to_array(self.initializers[name])
+        maker = self.makers.get(name)
+        return constant_of(maker) if is_own(maker, "Constant") else None
 
     def only_reader(self, name: str) -> onnx.NodeProto | None:
         """Return the node that alone reads a value."""
         readers = self.readers.get(name, [])
         return readers[0] if len(readers) == 1 else None
-
-    def tables_of(self, operands: Sequence[str]) -> dict[str, np.ndarray]:
-        """Return the constants among some operands."""
-        found = {name: self.constant(name) for name in operands}
-        return {name: array for name, array in found.items() if array is not None}
 
 
 def read_names(node: onnx.NodeProto) -> Iterator[str]:
@@ -265,36 +245,10 @@ def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     try:
         proto = inliner.inline_local_functions(proto) if proto.functions else proto
-        proto = shape_inference.infer_shapes(proto)
-        if _propagated_elements(proto.graph, {}) <= MAX_PROPAGATED_ELEMENTS:
-            proto = shape_inference.infer_shapes(proto, data_prop=True)
+        proto = shape_inference.infer_shapes(proto)  # data propagation would make a dimension of each vector's element
     except (shape_inference.InferenceError, MemoryError, RuntimeError, ValueError):
         pass  # what onnx rejects stays in the runtime
     return proto
-
-
-def _propagated_elements(graph: onnx.GraphProto, outer: Mapping[str, int]) -> int:
-    """Return an upper bound of the elements of all vectors that data propagation makes dimensions of.
-
-    Args:
-        graph: of a model whose types are inferred.
-        outer: the elements of values around a subgraph, by name.
-    """
-    sizes, total = dict(outer), 0
-    for info in (*graph.input, *graph.value_info, *graph.output):
-        dims = info.type.tensor_type.shape.dim
-        sizes[info.name] = max(dims[0].dim_value, 1) if len(dims) == 1 else 0
-    sizes |= {tensor.name: tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1}
-    for node in graph.node:
-        total += sum(_propagated_elements(body, sizes) for body in bodies(node))
-        if not onnx.defs.has(node.op_type) or not onnx.defs.get_schema(node.op_type).has_data_propagation_function:
-            continue
-        read = [sizes.get(name, 0) for name in node.input if name]
-        joined = sum(read) if node.op_type == "Concat" and all(read) else max(read, default=0)
-        for name in node.output:
-            sizes[name] = max(sizes.get(name, 0), joined)
-        total += sum(read) + joined
-    return total
 
 
 def make_part(

@@ -104,8 +104,6 @@ def _open_onnxruntime(runtime: Any, is_part: bool, proto: onnx.ModelProto, array
     options.add_external_initializers(shared, values)
     for name, value in zip(shared, values, strict=True):
         options.add_initializer(name, value)  # as memory of the session, not as a copy of it
-    if proto.ByteSize() >= 2**31:
-        raise ModelError(f"the model has {proto.ByteSize()} bytes without its large tensors, and ONNX takes 2**31 - 1")
     session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     types = {info.name: info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
     dtypes = {

@@ -6,12 +6,10 @@ XML, pugixml, expands no entities and follows no references, so nothing else nee
 A part of a cut model is a copy of the model whose inputs are what earlier parts and gathers give.
 """
 
-import ctypes
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,8 +113,11 @@ def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run
                 f"Gather {node.get_friendly_name()!r} gives no elements, as the sizes of its result are {sizes}, "
                 f"and {title} cannot compile that; correct the shapes"
             )
-    with _kept_signal_stack():
-        compiled, local = with_errors(title, openvino.Core().compile_model)(model, "CPU"), threading.local()
+    # OpenVINO gives a thread that compiles another stack for the handlers of signals, and frees it with the model: the
+    # next signal of that thread would kill the process.
+    with ThreadPoolExecutor(1) as pool:
+        compiled = pool.submit(with_errors(title, openvino.Core().compile_model), model, "CPU").result()
+    local = threading.local()
 
     def run(inputs: Values) -> list[Any]:
         values = tuple([inputs[name] for name in names])  # a list would take 25 µs more
@@ -126,30 +127,6 @@ def _compile(openvino: Any, model: Any, title: str, names: Sequence[str]) -> Run
         return [*request.infer(values, share_inputs=True).values()]
 
     return with_errors(title, run)
-
-
-class _SignalStack(ctypes.Structure):
-    """The `stack_t` of Linux."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size_bytes", ctypes.c_size_t))
-
-
-@contextmanager
-def _kept_signal_stack() -> Iterator[None]:
-    """Leave a thread the stack of its signal handlers.
-
-    OpenVINO sets one of its own while it compiles a model, and frees it with the model, in any thread. Handlers of
-    Python run there, so that the next signal, such as SIGCHLD, would kill the process.
-    """
-    stack, is_linux = _SignalStack(), sys.platform == "linux"
-    libc = ctypes.CDLL(None) if is_linux else None
-    if libc is None or libc.sigaltstack(None, ctypes.byref(stack)):
-        yield
-        return
-    try:
-        yield
-    finally:
-        libc.sigaltstack(ctypes.byref(stack), None)
 
 
 def _key(port: Any) -> str:

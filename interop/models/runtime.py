@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,15 +156,8 @@ class ModelGather:
 Item = tuple[Sequence[str], Sequence[str], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Nodes that run in one session, and the gathers that run after them.
-
-    Attributes:
-        nodes: in their order.
-        inputs, outputs: the names of the values that the session takes and gives.
-        gathers: in their order.
-    """
+class Stage(NamedTuple):
+    """Nodes that run in one session, the names of its inputs and outputs, and the gathers that run after them."""
 
     nodes: tuple[Any, ...]
     inputs: tuple[str, ...]
@@ -269,16 +262,14 @@ def cut_in_stages(items: Sequence[Item], results: Sequence[str]) -> list[Stage]:
         for name in reads:
             latest[name] = min(latest.get(name, last), level)
     stages, later = list[Stage](), {*results}
-    for level in reversed(levels):
+    for level in filter(None, reversed(levels)):
         nodes = [item for item in level if not isinstance(item[2], ModelGather)]
-        gathers = [item for item in level if isinstance(item[2], ModelGather)]
-        later.update(name for reads, _, _ in gathers for name in reads)
+        gathers = tuple(found for _, _, found in level if isinstance(found, ModelGather))
+        later.update(name for found in gathers for name in found.operands)
         read = dict.fromkeys(name for reads, _, _ in nodes for name in reads)
         made = dict.fromkeys(name for _, made, _ in nodes for name in made)
         inputs, outputs = (name for name in read if name not in made), (name for name in made if name in later)
-        if level:
-            parts = tuple(item for _, _, item in nodes), tuple(inputs), tuple(outputs)
-            stages.insert(0, Stage(*parts, tuple(found for _, _, found in gathers)))
+        stages.insert(0, Stage(tuple(item for _, _, item in nodes), tuple(inputs), tuple(outputs), gathers))
         later.update(read)
     return stages
 

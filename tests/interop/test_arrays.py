@@ -316,20 +316,6 @@ def test_tensorflow_tensors_are_read_in_place_and_never_written(tf):
     assert gn.gather(tf.cast(data, tf.bfloat16), indices).dtype.name == "bfloat16"
 
 
-@pytest.mark.parametrize("library", ["torch", "jax", "tf"])
-def test_an_array_seen_before_is_found_by_the_fast_call(library, request, monkeypatch):
-    from gathernest.kernels import gather
-
-    module = request.getfixturevalue(library)
-    make = {"torch": "tensor", "tf": "constant"}.get(library)
-    convert = module.numpy.asarray if make is None else getattr(module, make)
-    data, indices = convert(DATA), convert(INDICES)
-    for _ in range(3):
-        gn.gather(data, indices)
-    monkeypatch.setattr(gather, "run_operator", None)
-    assert gn.gather(data, indices).tolist() == EXPECTED
-
-
 def test_out_of_torch_is_written_by_gradients_too(torch):
     out = torch.ones(3)
     assert gn.gather_grad(np.ones(2, np.float32), [1, 1], (3,), out=out) is out

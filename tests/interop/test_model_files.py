@@ -107,18 +107,10 @@ def test_tensor_that_does_not_fit_its_file_is_one_error(folder, name):
     assert message in str(raised.value)
 
 
-def doubled():
-    """Return nodes that join a vector of one element to itself, again and again: to 2**40 elements."""
-    first = [helper.make_node("Unsqueeze", ["table", "axes"], ["0"])]
-    return [*first, *(helper.make_node("Concat", [f"{at}"] * 2, [f"{at + 1}"], axis=0) for at in range(40))]
-
-
-@pytest.mark.parametrize(("size", "nodes"), [(2**62, []), (1, doubled())], ids=["vector", "joined"])
-def test_vectors_of_huge_sizes_take_no_memory(folder, size, nodes):
-    model = model_of(nodes=[helper.make_node("Gather", ["table", "i"], ["y"]), *nodes])
-    model.graph.input.append(helper.make_tensor_value_info("table", TensorProto.FLOAT, [size]))
-    model.graph.initializer.append(helper.make_tensor("axes", TensorProto.INT64, [1], [0]))
-    assert f"Gather of table f32[{size}] by i i64[" in str(gn.load(model))
+def test_a_vector_of_a_huge_size_takes_no_memory(folder):
+    model = model_of()
+    model.graph.input.append(helper.make_tensor_value_info("table", TensorProto.FLOAT, [2**62]))
+    assert f"Gather of table f32[{2**62}] by i i64[" in str(gn.load(model))
 
 
 @pytest.mark.parametrize("limit", ["max_file_bytes", "max_tensor_bytes", "max_total_bytes"])

@@ -99,28 +99,6 @@ def test_few_rows_are_read_and_not_the_whole(h5py, tmp_path):
             assert found.tobytes() == expected.tobytes() and most < 16 << 20
 
 
-def test_rows_that_lie_close_are_read_in_one_go(monkeypatch):
-    class Counted:
-        shape, dtype, chunks = (1000, 4), np.dtype("f8"), (10, 4)
-
-        def __init__(self):
-            self.reads = []
-
-        def __getitem__(self, parts):
-            self.reads.append((parts[0].start, parts[0].stop))
-            return np.zeros((parts[0].stop - parts[0].start, 4))
-
-    monkeypatch.setattr(stored, "CLOSE_BYTES", 0)
-    for used, wanted in [([3, 5, 17, 900], [(3, 18), (900, 901)]), ([5, 25], [(5, 6), (25, 26)])]:
-        data = Counted()
-        assert stored.read(data, [np.array(used), slice(4)], 0).shape == (len(used), 4)
-        assert data.reads == wanted
-    monkeypatch.setattr(stored, "READ_BYTES", 640)
-    data = Counted()
-    stored.read(data, [np.arange(50), slice(4)], 0)
-    assert data.reads == [(0, 20), (20, 40), (40, 50)]
-
-
 def test_dask_indices_of_a_stored_array_give_a_dask_array(da, file_array):
     lazy = gn.gather(file_array, da.from_array(np.array([39, 0, -2]), chunks=2))
     assert isinstance(lazy, da.Array) and lazy.compute().tobytes() == DATA[[39, 0, -2]].tobytes()

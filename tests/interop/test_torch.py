@@ -140,7 +140,8 @@ def test_large_calls_run_the_operators_of_gathernest():
         for size, is_ours in ((SIZES["small"], False), (SIZES["large"], True)):
             call, _, table = case_of(name, size)
             node = call(torch.from_numpy(table).float().requires_grad_()).grad_fn
-            assert ("gathernest" in node.name()) is is_ours, name
+            made = node.next_functions[0][0] if "View" in node.name() else node
+            assert ("gathernest" in made.name()) is is_ours, name
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -333,9 +334,9 @@ def test_gradients_can_be_derived_again():
     index, ops = torch.tensor([4, 0, 0, 3]), torch.ops.gathernest
     table, source = (torch.rand(n, 3, dtype=torch.float64, requires_grad=True) for n in (5, 4))
     calls = {
-        "index_select": (lambda t: ops.index_select(t, 0, index, 3, True) * (index != 3)[:, None], table),
+        "index_select": (lambda t: ops.gather(t, 0, index, False, 3, True) * (index != 3)[:, None], table),
         "gather": (lambda t: ops.gather(t, 0, index[:, None] - 5, True), table),
-        "index_add": (lambda t, s: ops.index_add(t, 0, index, s, 0.5), table, source),
+        "gather_backward": (lambda s: ops.gather_backward(s, [5, 3], 0, index), source),
     }
     for name, (call, *tensors) in calls.items():
         if name != "index_select":

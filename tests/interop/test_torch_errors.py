@@ -66,7 +66,7 @@ NAMED = {
         lambda: index_add(TABLE.int(), source=TABLE[:3].int(), alpha=0.5)
     ),
     "a gradient of torch.complex32 cannot be added up; convert the table, as by .float()": (
-        lambda: torch.ops.gathernest.index_select_backward(torch.zeros(3, dtype=torch.complex32), [5], 0, INDEX)
+        lambda: torch.ops.gathernest.gather_backward(torch.zeros(3, dtype=torch.complex32), [5], 0, INDEX)
     ),
 }
 # Of other calls torch's own function says what is wrong.
@@ -89,6 +89,7 @@ REJECTED = {
     "rank of bags": lambda: bags(INDEX[None, None]),
     "whole weights": lambda: bags(weight=TABLE.int()),
     "mode": lambda: bags(mode="min"),
+    "scaled maxima": lambda: bags(mode="max", scale_grad_by_freq=True),
     "factors of means": lambda: bags(per_sample_weights=torch.rand(1, 3)),
     "shape of factors": lambda: bags(mode="sum", per_sample_weights=torch.rand(1, 2)),
     "first offset": lambda: bags(INDEX, TABLE, torch.tensor([1, 3])),

@@ -296,7 +296,7 @@ for threads in (1, 1, 2):  # A thread waits for the compiler in the first turn, 
         gnt.embedding_bag(index.reshape(-1, 4), table.detach(), mode="sum")
         gnt.gather(table.detach(), 0, index[:20_000, None].expand(-1, 64))
         rows = gnt.index_select(table, 0, index)
-        torch.ops.gathernest.index_select_backward(rows.detach(), table.shape, 0, index)
+        torch.ops.gathernest.gather_backward(rows.detach(), table.shape, 0, index)
     print(len(os.listdir("/proc/self/task")) - before)
 """
 
@@ -323,15 +323,22 @@ def test_workers_of_a_data_loader_look_rows_up(context):
 
 ENDS = torch.tensor([0, 2])
 OPERATORS = {
-    "index_select": [((5, 3), (0, INDEX[1])), ((5, 3), (0, INDEX[1], 2, True))],
-    "index_select_backward": [((4, 3), ([5, 3], 0, INDEX[1], 0, True)), ((3, 4), ([3, 5], 1, INDEX[1]))],
-    "gather": [((5, 3), (0, INDEX[1][:, None])), ((5, 3), (0, INDEX[1][:, None] - 5, True))],
-    "gather_backward": [((4, 1), ([5, 3], 0, INDEX[1][:, None] - 5, True))],
-    "index_add": [((5, 3), (0, INDEX[1], (4, 3), 2))],
+    "gather": [
+        ((5, 3), (0, INDEX[1])),
+        ((5, 3), (0, INDEX[1][:, None] - 5, True)),
+        ((5, 3), (0, INDEX[1], False, 2, True)),
+    ],
+    "gather_backward": [
+        ((4, 1), ([5, 3], 0, INDEX[1][:, None] - 5, True)),
+        ((4, 3), ([5, 3], 0, INDEX[1], False, 0, True)),
+        ((3, 4), ([3, 5], 1, INDEX[1])),
+    ],
     "embedding_bag": [((5, 3), (INDEX[1], ENDS, (4,), "sum", 4)), ((5, 3), (INDEX[1:], None, None, "mean"))],
-    "embedding_bag_backward": [((2, 3), (INDEX[1], ENDS, (4,), 5)), ((1, 3), (INDEX[1:], None, None, 5))],
+    "embedding_bag_backward": [
+        ((2, 3), (None, INDEX[1], ENDS, (4,), 5)),
+        ((1, 3), ((5, 3), INDEX[1:], None, None, 5, "max")),
+    ],
     "embedding_bag_weights_backward": [((2, 3), ((5, 3), INDEX[1], ENDS))],
-    "embedding_bag_largest": [((5, 3), (INDEX[1:], None, 4))],
 }
 
 

@@ -43,8 +43,6 @@ MODELS = {
     "{ wide = DequantizeLinear <axis = 1> (bytes, columns) more = Mul (wide, scale) y = Gather (more, ids) }",
     "rows_left_out": "(int64[batch, 6] ids, bool[batch, 6, 1] mask) => (float[batch, 8] y) "
     "{ rows = Gather (table, ids) some = Where (mask, nought, rows) y = ReduceMean <keepdims = 0> (some, axes) }",
-    "names_of_a_cut": "(int64[batch, 3] ids) => (float[batch, 3, 8] y, float[batch, 3, 8] z) "
-    "{ wide = DequantizeLinear <axis = 0> (bytes, scales, points) y = Gather (wide, ids) z = Neg (y) }",
     "strings": "(int64[batch, 3] ids) => (string[batch, 3] y) { y = Gather (words, ids) }",
     "string_input": "(string[n] names, int64[batch, 3] ids) => (string[batch, 3] y) { y = Gather (names, ids) }",
     "output_twice": "(int64[batch, 3] ids) => (float[batch, 3, 8] y, float[batch, 3, 8]y) { y = Gather (table, ids) }",
@@ -121,7 +119,6 @@ KINDS = {
     "dequantised_by_column": ["Gather before DequantizeLinear"],
     "dequantised_elements": ["GatherElements before DequantizeLinear"],
     "dequantised_and_scaled": ["Gather before DequantizeLinear Mul"],
-    "names_of_a_cut": ["Gather before DequantizeLinear"],
     "cast_table": ["Gather before Cast", "Gather"],
     "cast_input": ["Gather before Cast"],
     "cast_tuples": ["GatherND before Cast"],
@@ -147,16 +144,7 @@ def make(name: str) -> onnx.ModelProto:
     read = {used for node in _nodes(model.graph) for used in node.input} | {info.name for info in model.graph.output}
     for key in sorted(read & TABLES.keys()):
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(TABLES[key]), key))
-    if name == "names_of_a_cut":
-        _name_as_a_cut(model.graph)
     return model
-
-
-def _name_as_a_cut(graph: onnx.GraphProto) -> None:
-    """Give values the names that a cut would add, if they were free."""
-    for end in ("gathered", "moved0", "step0", "0/rows", "0/indices", "0/sizes", "shape"):
-        graph.node.append(onnx.helper.make_node("Neg", ["y"], [f"y/{end}"], name=f"y/{end}"))
-        graph.output.append(onnx.helper.make_tensor_value_info(f"y/{end}", onnx.TensorProto.FLOAT, None))
 
 
 def _nodes(graph: onnx.GraphProto):
