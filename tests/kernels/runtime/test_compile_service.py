@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -142,9 +144,12 @@ def test_a_call_that_numpy_needs_long_for_compiles_at_once(mode):
     assert len(RUNTIME.loaded) == 1 and KERNELS.answered == 0
 
 
-@pytest.mark.parametrize("program", ["", "/opt/sheets/sheets", "/nowhere/python"])
+@pytest.mark.parametrize("program", ["", "/opt/sheets/sheets", "/nowhere/python", "no modules for it"])
 def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, program):
-    monkeypatch.setattr("sys.executable", program)
+    if program == "no modules for it":
+        monkeypatch.setitem(sys.modules, "subprocess", None)
+    else:
+        monkeypatch.setattr("sys.executable", program)
     mode("background")
     gather()
     assert not RUNTIME.loaded
@@ -153,10 +158,44 @@ def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, prog
     assert "the compile service does not start" in KERNELS.notes[0]
 
 
-def test_the_service_compiles_what_is_called_twice(mode, cache_dir):
+def test_a_path_that_imports_ignore_does_not_stop_the_service(mode, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path, b"/bytes", 7])
     mode("background")
-    gather(3)
+    gather(2)
+    assert KERNELS.status()["kernels_pending"] == 1 and KERNELS.notes == []
+
+
+def interrupt(event: str, name: str, call: Callable[[], object]) -> None:
+    """Interrupt a call before or after it calls a builtin function of that name, as a signal handler would."""
+
+    def profile(_: object, happens: str, function: object) -> None:
+        if (happens, getattr(function, "__name__", "")) == (event, name):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    finally:
+        sys.setprofile(before)
+
+
+def test_a_call_that_is_interrupted_as_it_takes_the_lock_gives_it_back(never):
+    gather()
+    interrupt("c_return", "acquire", gather)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(KERNELS.status).result()
+
+
+def test_the_service_compiles_what_is_called_twice_whatever_interrupts_the_calls(mode, cache_dir):
+    mode("background")
+    gather()
+    interrupt("c_return", "dumps", gather)
+    gather(2)
     assert not RUNTIME.loaded and KERNELS.status()["kernels_pending"] == 1
+    interrupt("c_return", "readv", gn.wait)
     gn.wait()
     assert KERNELS.status()["kernels_pending"] == 0 and KERNELS.notes == []
     assert [loaded.from_cache for loaded in RUNTIME.loaded.values()] == [True]
@@ -290,17 +329,15 @@ def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir)
 
 def test_a_thread_that_ends_before_the_caller_goes_on_is_not_waited_for(python, cache_dir):
     code = """
-        import threading
+        import sys, time, _thread
         import numpy as np
         import gathernest as gn
 
-        start = threading.Thread.start
+        def profile(frame, event, function):
+            while (event, getattr(function, "__name__", "")) == ("c_return", "start_new_thread") and _thread._count():
+                time.sleep(0.001)
 
-        def start_and_wait(thread):
-            start(thread)
-            thread.join()
-
-        threading.Thread.start = start_and_wait
+        sys.setprofile(profile)
         table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
         for _ in range(4):
             assert (gn.gather(table, rows) == table[rows]).all()
