@@ -38,6 +38,8 @@ from .plan import Plan
 IDLE_S = 30.0
 # Seconds that a compilation takes at most; one that takes longer hangs, and the caller's process compiles instead.
 LIMIT_S = 30.0
+# How an answer begins. What is before it in its line, and other lines, a module such as `sitecustomize` has printed.
+ANSWER_START = b'{"key": '
 # Bytes that are read at once at least.
 READ_BYTES = 1 << 16
 # Children that may end before they have answered anything, until this process compiles all by itself.
@@ -90,7 +92,8 @@ class Child:
         is_open, is_silent = self._receive(), True
         while (end := self._unread.find(b"\n")) >= 0:
             is_silent, line = False, self._unread[:end]
-            answer = json.loads(line)
+            _, start, rest = line.partition(ANSWER_START)
+            answer = json.loads(start + rest or "{}")
             if answer.get("key") in self.asked:
                 yield answer
                 self.asked.pop(answer["key"], None)
