@@ -488,7 +488,7 @@ def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
         raise RevisionError(
             f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
         )
-    return json.loads(ended.stdout)
+    return json.loads(ended.stdout.rpartition("\n")[2])  # a module such as `sitecustomize` may have printed lines
 
 
 def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:

@@ -187,6 +187,8 @@ class Worker:
                 process.stdin.write(f"{json.dumps(request)}\n")
                 process.stdin.flush()
                 for line in process.stdout:
+                    if not line.startswith("{"):  # a module such as `sitecustomize` has printed it
+                        continue
                     part = json.loads(line)
                     if "done" in part:
                         is_done = True
