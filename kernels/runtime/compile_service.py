@@ -7,9 +7,9 @@ Run as a module it is the child, which reads requests and answers each, as lines
     {"key": ..., "files": {name: base64}}           the cache cannot be written: what it would have kept
     {"key": ..., "error": a text}                   there is no kernel; the caller's process compiles it, and says why
 
-The child ends with the pipe from its parent, however that ends, or after `IDLE_S` without a request. The parent has no
-thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that want the
-same kernel compile it once.
+The child ends with the socket of its requests, however its parent ends, or after `IDLE_S` without a request. The parent
+has no thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that
+want the same kernel compile it once.
 """
 
 import atexit
@@ -62,12 +62,13 @@ class Child:
 
     Attributes:
         process: its `subprocess.Popen`.
+        requests: the socket that it reads requests from.
         asked: the plans that it has not answered, by their keys, in the order of the requests.
     """
 
     def __init__(self) -> None:
         """Start it; raises OSError, ValueError, RuntimeError or MemoryError where it cannot be."""
-        self.process = _start_child()
+        self.process, self.requests = _start_child()
         self.asked: dict[str, Plan] = {}
         self._unsent, self._unread = bytearray(), bytearray()
         self._heard_s = time.monotonic()
@@ -131,11 +132,13 @@ class Child:
         self._close()
 
     def _send(self) -> None:
-        """Send what the pipe takes without waiting."""
+        """Send what the socket takes without waiting, and without SIGPIPE."""
         while self._unsent:
+            import socket
+
             try:
-                count = os.write(self.process.stdin.fileno(), self._unsent)
-            except (OSError, ValueError):  # it is full, or the child has ended, which reading tells
+                count = self.requests.send(self._unsent, getattr(socket, "MSG_NOSIGNAL", 0))  # which macOS has not
+            except OSError:  # it is full, or the child has ended, which reading tells
                 return
             del self._unsent[:count]
 
@@ -152,7 +155,7 @@ class Child:
         raise ChildEnded(reason, self.process.returncode)
 
     def _close(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.requests, self.process.stdout):
             with suppress(OSError):
                 pipe.close()
 
@@ -165,7 +168,7 @@ def wait_for_any(children: Iterable[Child]) -> None:
         for child in children:
             selector.register(child.process.stdout, selectors.EVENT_READ)
             if child._unsent:
-                selector.register(child.process.stdin, selectors.EVENT_WRITE)
+                selector.register(child.requests, selectors.EVENT_WRITE)
         selector.select(0.1)
 
 
@@ -447,8 +450,12 @@ def problem_with_service() -> str | None:
     return f"{program or 'this program'} is no Python that runs modules"
 
 
-def _start_child() -> Any:
-    """Return the child process, with pipes that do not block; raises OSError where there can be none."""
+def _start_child() -> tuple[Any, Any]:
+    """Return the child process and the socket of its requests, neither of which blocks; raises OSError if it cannot.
+
+    A write to a pipe whose reader has ended would end this process where SIGPIPE has its default action.
+    """
+    import socket
     import subprocess
 
     if (problem := problem_with_service()) is not None:
@@ -457,20 +464,27 @@ def _start_child() -> Any:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
     with suppress(OSError):  # there is no folder for temporary files
         environment["TMPDIR"] = tempfile.gettempdir()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__],
-        bufsize=0,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=os.sep,
-        env=environment,
-        process_group=0,  # no Ctrl-C of a terminal
-    )
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        os.set_blocking(pipe.fileno(), False)
-    return process
+    requests, read = socket.socketpair()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            bufsize=0,
+            stdin=read,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=os.sep,
+            env=environment,
+            process_group=0,  # no Ctrl-C of a terminal
+        )
+    except BaseException:
+        requests.close()
+        raise
+    finally:
+        read.close()
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    requests.setblocking(False)
+    return process, requests
 
 
 def _serve() -> None:

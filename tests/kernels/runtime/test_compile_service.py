@@ -302,6 +302,31 @@ def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir
     python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
 
 
+def test_a_service_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_path, cache_dir):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexit 1")
+    program.chmod(0o755)
+    code = f"""
+        import os, signal, sys
+        import numpy as np
+        import gathernest as gn
+        import gathernest.kernels.runtime.prepare
+
+        def wait_for_the_end(frame, event, function):
+            if (event, getattr(function, "__name__", "")) == ("c_return", "set_blocking"):
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        sys.executable = {str(program)!r}
+        sys.setprofile(wait_for_the_end)
+        for _ in range(2):
+            print(gn.gather(np.arange(3), np.array([2])))
+        print(gn.kernels.runtime.compile_service.KERNELS.status()["kernels_pending"])
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.splitlines() == ["[2]", "[2]", "0"]
+
+
 def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir):
     code = """
         import sys
