@@ -530,7 +530,7 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         raise RevisionError(
             f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
         )
-    said = json.loads(ended.stdout)
+    said = json.loads(ended.stdout.rpartition("\n")[2])  # a module such as `sitecustomize` may print lines
     try:
         traced = Trace.from_json(said["trace"])
     except (KeyError, TypeError) as error:

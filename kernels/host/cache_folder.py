@@ -6,7 +6,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cpu import PACKAGE
 from .knobs import knobs
 from .runtime import RUNTIME
 
@@ -62,7 +61,8 @@ def warn_unwritable(
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn of the line that called this package, from a thread that works for it, too."""
     frame = RUNTIME.caller.get() or sys._getframe(1)
-    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+    package = Path(__file__).parents[2]  # as frames name it, whether there is a link on the way or not
+    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(package):
         frame = frame.f_back
     names = frame.f_globals
     place = frame.f_code.co_filename, frame.f_lineno, names.get("__name__"), names.setdefault("__warningregistry__", {})

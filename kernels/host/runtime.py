@@ -10,10 +10,12 @@ caller waits: the exception leaves the call at once, and the thread completes wh
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from _contextvars import ContextVar, copy_context
-from _thread import RLock, allocate_lock, get_ident  # `threading` takes as long to import as all of this
+from _thread import RLock, allocate_lock, get_ident, start_new_thread  # `threading` takes as long as all of this
+from _weakref import ref
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all else that `import gathernest` does
 if TYPE_CHECKING:
@@ -27,6 +29,38 @@ if TYPE_CHECKING:
 ENOUGH_STACK_BYTES = 1 << 20
 # Modules whose hooks take a lock before a fork: what they have once these are registered, and the lock.
 _FORK_HOOKS = {"logging": ("LogRecord", "_lock"), "concurrent.futures.thread": ("_WorkItem", "_global_shutdown_lock")}
+
+
+class Thread:
+    """A thread at work, and how others see that it has ended.
+
+    `threading.Thread.start` waits until the thread says that it runs. A thread that finds no memory for its first step
+    never does, nor does one in a child that a signal handler forks meanwhile: here nobody waits for a word of it.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        """Start it; raises RuntimeError or MemoryError where the system has no more threads."""
+        ended = allocate_lock()
+        ended.acquire()
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                ended.release()
+
+        self._ended, self._run, self._forks = ended, ref(run), RUNTIME.forks
+        start_new_thread(run, ())
+
+    def is_alive(self) -> bool:
+        """Return whether it runs: it has not ended, still has its function, and is a thread of this process."""
+        return self._ended.locked() and self._run() is not None and self._forks == RUNTIME.forks
+
+    def join(self) -> None:
+        """Wait until it has ended, or an exception of a signal handler ends the wait."""
+        while self.is_alive():
+            if self._ended.acquire(timeout=0.01):
+                self._ended.release()
 
 
 class Runtime:
@@ -44,6 +78,7 @@ class Runtime:
         fork_locks: locks of others, which a fork takes after this one's: they may be taken under it, and not the other
             way round.
         in_child: what begins anew in a forked child.
+        forks: how many forks lie between this process and the one that imported this module.
     """
 
     def __init__(self) -> None:
@@ -57,7 +92,9 @@ class Runtime:
         self.forgetters: list[Callable[[], None]] = []
         self.fork_locks: list[RLock] = []
         self.in_child: list[Callable[[], None]] = []
+        self.forks = 0
         self._stack_size, self._taken = allocate_lock(), list[list[RLock]]()
+        self._threads: list[Thread] = []
         self._kinds: set[object] = set()
         self._is_last = False
         self._register()
@@ -83,8 +120,6 @@ class Runtime:
         An exception of a signal handler ends the wait, and the work goes on. Where no thread can be started, and while
         Python ends, the caller does the work.
         """
-        import threading
-
         if sys.is_finalizing():
             return work()
         outcome: list[Any] = []
@@ -95,14 +130,12 @@ class Runtime:
             except BaseException as error:
                 outcome[:] = None, error
 
-        context, thread = copy_context(), threading.Thread(target=run)
+        context = copy_context()
         context.run(self.caller.set, self.caller.get() or sys._getframe(1))
-        self._start(thread)
-        if thread.ident is None:
-            return work()
-        while thread.is_alive():
-            thread.join(0.1)
-        if not outcome:  # a signal handler has forked this process meanwhile, which has no such thread
+        thread = self._start(run)
+        if thread is not None:
+            thread.join()
+        if not outcome:  # there was no such thread, or no memory for it, or this is a forked child, which has none
             return work()
         made, error = outcome
         if error is None:
@@ -113,51 +146,63 @@ class Runtime:
             outcome.clear()  # the error has this frame, and would live until the garbage collector runs
             del error
 
-    def begin(self, work: Callable[[], object]) -> bool:
-        """Have a thread do `work()` under the lock, and do not wait for it; return whether one could be started.
+    def begin(self, work: Callable[[], object]) -> Thread | None:
+        """Have a thread do `work()` under the lock, and do not wait for it; None where none can be started.
 
         An error of the work is lost.
         """
-        import threading
         from contextlib import suppress
 
         def run() -> None:
             with suppress(Exception):
                 context.run(self._make_here, work, False)
 
-        if sys.is_finalizing():
-            return False
-        context, thread = copy_context(), threading.Thread(target=run)
-        self._start(thread)
-        return thread.ident is not None
+        context = copy_context()
+        return None if sys.is_finalizing() else self._start(run)
 
-    def _start(self, thread: Any) -> None:
+    def finish(self) -> None:
+        """Wait for the threads, as Python does for those of `threading`: LLVM must not run while the process ends."""
+        for thread in tuple(self._threads):
+            thread.join()
+
+    def _start(self, work: Callable[[], object]) -> Thread | None:
         """Start a thread with a stack that is large enough, whatever size the process has chosen for new threads.
 
-        Another thread changes that size and restores it: a signal handler could interrupt this one in between. Where
-        the system has no more threads, the thread is not started.
+        Another thread changes that size and restores it: a signal handler could interrupt this one in between.
+
+        Returns:
+            The thread; None where the system has no more threads.
         """
-        import threading
+        import threading  # which takes the thread that imports it for the main one
         from contextlib import suppress
 
-        def start(one: Any) -> None:
-            with suppress(RuntimeError):
-                one.start()
+        started: list[Thread] = []
+        atexit.unregister(self.finish)
+        atexit.register(self.finish)  # what was registered last runs first, before those of Numba and llvmlite
+
+        def start() -> None:
+            with suppress(RuntimeError, MemoryError):
+                started.append(Thread(work))
+                self._threads += started
+            for thread in tuple(self._threads):
+                if not thread.is_alive():
+                    with suppress(ValueError):  # another caller has removed it
+                        self._threads.remove(thread)
 
         def start_with_stack() -> None:
             with self._stack_size:  # two threads that change it at once would not restore it
                 size = threading.stack_size(ENOUGH_STACK_BYTES)
                 try:
-                    start(thread)
+                    start()
                 finally:
                     threading.stack_size(size)
 
         if not _has_small_stacks():
-            return start(thread)
-        changing = threading.Thread(target=start_with_stack)
-        start(changing)
-        if changing.ident is not None:
-            changing.join()
+            start()
+        else:
+            with suppress(RuntimeError, MemoryError):
+                Thread(start_with_stack).join()
+        return started[0] if started else None
 
     @property
     def lock(self) -> RLock:
@@ -229,6 +274,8 @@ class Runtime:
     def _begin_child(self) -> None:
         """In a forked child the team's threads are gone, as is whoever ran a kernel on them."""
         self.team, self._stack_size = None, allocate_lock()
+        self.forks += 1
+        self._threads.clear()
         if self.entry:
             self.entry.known.forget()
         for begin in self.in_child:

@@ -7,9 +7,9 @@ Run as a module it is the child, which reads requests and answers each, as lines
     {"key": ..., "files": {name: base64}}           the cache cannot be written: what it would have kept
     {"key": ..., "error": a text}                   there is no kernel; the caller's process compiles it, and says why
 
-The child ends with the pipe from its parent, however that ends, or after `IDLE_S` without a request. The parent has no
-thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that want the
-same kernel compile it once.
+The child ends with the socket of its requests, however its parent ends, or after `IDLE_S` without a request. The parent
+has no thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that
+want the same kernel compile it once.
 """
 
 import atexit
@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 
 from ..host.cache_folder import warn_caller
 from ..host.knobs import knobs
-from ..host.runtime import RUNTIME
+from ..host.runtime import RUNTIME, Thread
 from .disk_cache import LOCK, Loaded, cache_root, entry_folder, loaded_from, read_entry
 from .first_calls import FIRST_CALLS, predict_numpy_s
 from .plan import Plan
@@ -38,6 +38,10 @@ from .plan import Plan
 IDLE_S = 30.0
 # Seconds that a compilation takes at most; one that takes longer hangs, and the caller's process compiles instead.
 LIMIT_S = 30.0
+# How an answer begins. What is before it in its line, and other lines, a module such as `sitecustomize` has printed.
+ANSWER_START = b'{"key": '
+# Bytes that are read at once at least.
+READ_BYTES = 1 << 16
 # Children that may end before they have answered anything, until this process compiles all by itself.
 MAX_FAILURES = 3
 # Seconds that a compilation takes. A call that NumPy needs longer for compiles at once; one that NumPy needs a tenth of
@@ -58,14 +62,15 @@ class Child:
 
     Attributes:
         process: its `subprocess.Popen`.
+        requests: the socket that it reads requests from.
         asked: the plans that it has not answered, by their keys, in the order of the requests.
     """
 
     def __init__(self) -> None:
         """Start it; raises OSError, ValueError, RuntimeError or MemoryError where it cannot be."""
-        self.process = _start_child()
+        self.process, self.requests = _start_child()
         self.asked: dict[str, Plan] = {}
-        self._unsent, self._unread = bytearray(), b""
+        self._unsent, self._unread = bytearray(), bytearray()
         self._heard_s = time.monotonic()
 
     def ask(self, plan: Plan) -> None:
@@ -75,35 +80,51 @@ class Child:
         cache = {"cache_dir": _absolute(cache_root().parent), "cache_limit_mb": knobs.cache_limit_mb}
         text = base64.b64encode(pickle.dumps(plan)).decode()
         self._unsent += json.dumps({"key": plan.key, "plan": text, "cache": cache}).encode() + b"\n"
-        self.asked[plan.key] = plan
+        self.asked[plan.key] = plan  # last: a signal handler may raise before, and it is asked for again
         self._send()
 
-    def answers(self) -> list[dict[str, Any]]:
-        """Return its answers since the last call.
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Yield its answers; the next call yields one again where an exception of a signal handler ended this one.
 
         Raises:
             ChildEnded: it has ended, or hangs; it is reaped.
         """
         self._send()
-        lines: list[bytes] = []
+        is_open, is_silent = self._receive(), True
+        while (end := self._unread.find(b"\n")) >= 0:
+            is_silent, line = False, self._unread[:end]
+            _, start, rest = line.partition(ANSWER_START)
+            answer = json.loads(start + rest or "{}")
+            if answer.get("key") in self.asked:
+                yield answer
+                self.asked.pop(answer["key"], None)
+            if self._unread.startswith(line):  # a signal handler has not read on meanwhile
+                del self._unread[: end + 1]
+        if is_silent and not is_open:
+            self._end("it has ended")
+        if is_silent and self.asked and time.monotonic() - self._heard_s > LIMIT_S + 1:  # it ends itself before
+            self._end("it hangs")
+
+    def _receive(self) -> bool:
+        """Read what it has sent; return whether it may send more.
+
+        A signal handler may raise between any two steps, and what was read must not be lost: `readv` puts it where it
+        stays, before zero bytes, which no answer has.
+        """
         while True:
+            start = self._unread.find(0)
+            if start < 0 or len(self._unread) - start < READ_BYTES:
+                self._unread += bytes(READ_BYTES)
+                continue
             try:
-                received = os.read(self.process.stdout.fileno(), 1 << 16)
+                received = os.readv(self.process.stdout.fileno(), [memoryview(self._unread)[start:]])
             except BlockingIOError:
-                if self.asked and not lines and time.monotonic() - self._heard_s > LIMIT_S + 1:  # it ends itself before
-                    self._end("it hangs")
-                break
+                return True
             except (OSError, ValueError):  # the pipe is broken, or closed
-                received = b""
-            if not received and not lines:
-                self._end("it has ended")
+                return False
             if not received:
-                break
+                return False
             self._heard_s = time.monotonic()
-            *complete, self._unread = (self._unread + received).split(b"\n")
-            lines += complete
-        answers = [json.loads(line) for line in lines]
-        return [answer for answer in answers if self.asked.pop(answer.get("key", ""), None) is not None]
 
     def abandon(self) -> None:
         """Close the pipes to it, which ends it, and do not wait for it."""
@@ -111,11 +132,13 @@ class Child:
         self._close()
 
     def _send(self) -> None:
-        """Send what the pipe takes without waiting."""
+        """Send what the socket takes without waiting, and without SIGPIPE."""
         while self._unsent:
+            import socket
+
             try:
-                count = os.write(self.process.stdin.fileno(), self._unsent)
-            except (OSError, ValueError):  # it is full, or the child has ended, which reading tells
+                count = self.requests.send(self._unsent, getattr(socket, "MSG_NOSIGNAL", 0))  # which macOS has not
+            except OSError:  # it is full, or the child has ended, which reading tells
                 return
             del self._unsent[:count]
 
@@ -132,7 +155,7 @@ class Child:
         raise ChildEnded(reason, self.process.returncode)
 
     def _close(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.requests, self.process.stdout):
             with suppress(OSError):
                 pipe.close()
 
@@ -145,7 +168,7 @@ def wait_for_any(children: Iterable[Child]) -> None:
         for child in children:
             selector.register(child.process.stdout, selectors.EVENT_READ)
             if child._unsent:
-                selector.register(child.process.stdin, selectors.EVENT_WRITE)
+                selector.register(child.requests, selectors.EVENT_WRITE)
         selector.select(0.1)
 
 
@@ -156,7 +179,7 @@ class Missing:
     Attributes:
         plan: its plan.
         calls: how many calls NumPy has answered in its place.
-        state: `seen` by calls, `asked` of the child, `made`, `failed` in the child, or `left` to NumPy.
+        state: `seen` by calls, `made`, `failed` in the child, or `left` to NumPy.
         files: what the child sent of it, where the cache cannot be written.
     """
 
@@ -182,7 +205,8 @@ class Kernels:
         self._missing: dict[str, Missing] = {}
         self._child: Child | None = None
         self._failures = 0
-        self._is_closed = self._is_importing = False
+        self._is_closed = False
+        self._import: Thread | None = None
         self.answered = 0
         self.notes: list[str] = []
 
@@ -193,21 +217,26 @@ class Kernels:
         """
         if plan.key in RUNTIME.loaded or knobs.compile == "now":
             return True
-        is_interrupted = self._lock._is_owned()  # pyright: ignore[reportAttributeAccessIssue] # by a signal handler
-        if self._is_closed or is_interrupted or not self._lock.acquire(blocking=False):
-            self.answered += 1
-            return False
+        is_interrupted = self._is_locked_here()  # by a signal handler
         try:
+            if self._is_closed or is_interrupted or not self._lock.acquire(blocking=False):
+                self.answered += 1
+                return False
             return self._can_load(plan, load)
-        finally:
-            self._lock.release()
+        finally:  # which follows the step that takes the lock, whatever a signal handler raises
+            if not is_interrupted and self._is_locked_here():
+                self._lock.release()
+
+    def _is_locked_here(self) -> bool:
+        return self._lock._is_owned()  # pyright: ignore[reportAttributeAccessIssue]
 
     def _can_load(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
         missing = self._missing.setdefault(plan.key, Missing(plan))
         seconds = predict_numpy_s(plan.problem) if missing.calls == 0 else 0.0
         compiles = knobs.compile == "background"
         self._read_answers()
-        if missing.state == "seen" and (missing.calls <= 1 or compiles) and _is_stored(plan):
+        is_new = missing.state == "seen" and not self._is_asked(plan)
+        if is_new and (missing.calls <= 1 or compiles) and _is_stored(plan):
             missing.state = "made"
         if seconds > COMPILE_S and compiles and missing.state != "left":
             return True
@@ -215,7 +244,7 @@ class Kernels:
             self._ask(missing)
         if missing.state == "failed" and compiles:
             return True
-        if missing.state == "made" and not self._is_importing:
+        if missing.state == "made" and (self._import is None or not self._import.is_alive()):
             is_quick = seconds > COMPILE_S / 10 or "llvmlite.binding" in sys.modules
             if is_quick or not self._begin_import(plan, load):
                 return True
@@ -240,18 +269,8 @@ class Kernels:
 
     def _begin_import(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
         """Have a thread load the first kernel, whose imports take 0.1 s; return whether there can be a thread."""
-
-        def work() -> None:
-            try:
-                load(plan)
-            finally:
-                self._is_importing = False
-
-        self._is_importing = True  # before the thread, which may end before `begin` returns
-        if RUNTIME.begin(work):
-            return True
-        self._is_importing = False
-        return False
+        self._import = RUNTIME.begin(lambda: load(plan))
+        return self._import is not None
 
     def take_sent(self, plan: Plan) -> Loaded | None:
         """Return the kernel of a plan, from what the child sent of it; None where it sent nothing."""
@@ -269,14 +288,16 @@ class Kernels:
         """Compile and load every kernel that calls have missed; one that the child fails at is compiled here."""
         if knobs.compile == "never":
             return
-        with self._lock:
-            for missing in list(self._missing.values()):
-                if missing.plan.key not in RUNTIME.loaded and missing.state == "seen":
-                    self._ask(missing)
-        while (child := self._child) is not None and child.asked:
-            wait_for_any([child])
+        while True:
             with self._lock:
                 self._read_answers()
+                for missing in list(self._missing.values()):
+                    if missing.plan.key not in RUNTIME.loaded and missing.state == "seen":
+                        self._ask(missing)
+                child = self._child
+            if child is None or not child.asked:
+                break
+            wait_for_any([child])
         for missing in list(self._missing.values()):
             if missing.state in ("made", "failed") and missing.plan.key not in RUNTIME.loaded:
                 load(missing.plan)
@@ -309,18 +330,24 @@ class Kernels:
             child.abandon()
 
     def _ask(self, missing: Missing) -> None:
-        """Ask the child for a kernel; where there is none to ask, it has failed."""
+        """Ask the child for a kernel, unless it is asked already; where there is none to ask, it has failed."""
+        if self._is_asked(missing.plan):
+            return
         if self._failures < MAX_FAILURES and self._child is None:
             try:
                 self._child = Child()
-            except (OSError, ValueError, RuntimeError, MemoryError) as error:
+            except Exception as error:  # whatever this system or its memory lacks
                 self._failures = MAX_FAILURES
                 self.notes.append(f"the compile service does not start: {error}")
         if self._child is None:
             missing.state = "failed"
             return
-        missing.state = "asked"
         self._child.ask(missing.plan)
+
+    def _is_asked(self, plan: Plan) -> bool:
+        """Return whether the child has been asked for a kernel that it has not answered."""
+        child = self._child
+        return child is not None and plan.key in child.asked
 
     def _read_answers(self) -> None:
         """Read what the child has answered, without waiting.
@@ -391,7 +418,7 @@ def compile_in_children(
             for child, (number, start) in list(begun.items()):
                 then = child
                 try:
-                    answers = child.answers()
+                    answers = list(child.answers())
                 except ChildEnded:
                     answers, then = [{"error": "the process that compiled it has ended"}], Child()
                 for answer in answers:
@@ -423,30 +450,41 @@ def problem_with_service() -> str | None:
     return f"{program or 'this program'} is no Python that runs modules"
 
 
-def _start_child() -> Any:
-    """Return the child process, with pipes that do not block; raises OSError where there can be none."""
+def _start_child() -> tuple[Any, Any]:
+    """Return the child process and the socket of its requests, neither of which blocks; raises OSError if it cannot.
+
+    A write to a pipe whose reader has ended would end this process where SIGPIPE has its default action.
+    """
+    import socket
     import subprocess
 
     if (problem := problem_with_service()) is not None:
         raise OSError(problem)
-    folders = [os.path.abspath(folder) for folder in sys.path if folder]
+    folders = [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str) and folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
     with suppress(OSError):  # there is no folder for temporary files
         environment["TMPDIR"] = tempfile.gettempdir()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__],
-        bufsize=0,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=os.sep,
-        env=environment,
-        process_group=0,  # no Ctrl-C of a terminal
-    )
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        os.set_blocking(pipe.fileno(), False)
-    return process
+    requests, read = socket.socketpair()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            bufsize=0,
+            stdin=read,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=os.sep,
+            env=environment,
+            process_group=0,  # no Ctrl-C of a terminal
+        )
+    except BaseException:
+        requests.close()
+        raise
+    finally:
+        read.close()
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    requests.setblocking(False)
+    return process, requests
 
 
 def _serve() -> None:

@@ -13,7 +13,7 @@ from itertools import count
 from ...ir.operator_spec import Gather
 from ...ir.problem import Problem
 from ..host.knobs import knobs
-from ..host.runtime import RUNTIME
+from ..host.runtime import RUNTIME, Thread
 
 # Seconds that NumPy needs for a call that is worth the import at once.
 LARGE_S = 0.02
@@ -47,20 +47,18 @@ class FirstCalls:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._numbers = count()
-        self._is_importing = False
+        self._import: Thread | None = None
 
     def takes(self, problem: Problem, see: Callable[[], object]) -> bool:
         """Return whether NumPy is to answer a call without a plan; `see` imports the planner, and takes `problems`."""
-        if _PLANNER in sys.modules and not self._is_importing:
+        if _PLANNER in sys.modules and not self._is_importing():
             return False
         if knobs.compile == "now" or knobs.asks_for_code() or predict_numpy_s(problem) > LARGE_S:
             return False
         number = next(self._numbers)
         if number == 1:
-            self._is_importing = True  # before the thread, which may end before `begin` returns
-            if not RUNTIME.begin(lambda: self._import(see)):
-                self._is_importing = False
-        if number and not self._is_importing:
+            self._import = RUNTIME.begin(see)
+        if number and not self._is_importing():
             return False
         self.problems.append(problem)
         return True
@@ -74,11 +72,8 @@ class FirstCalls:
         """Begin anew in a forked child, where no thread imports."""
         FirstCalls.__init__(self)
 
-    def _import(self, see: Callable[[], object]) -> None:
-        try:
-            see()
-        finally:
-            self._is_importing = False
+    def _is_importing(self) -> bool:
+        return self._import is not None and self._import.is_alive()
 
 
 FIRST_CALLS = FirstCalls()

@@ -187,6 +187,8 @@ class Process:
             self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], limit_s)
         line = self.process.stdout.readline() if ready else ""
+        while line and not line.startswith("{"):  # a module such as `sitecustomize` has printed it
+            line = self.process.stdout.readline()
         if line:
             return json.loads(line)
         self.errors.seek(0)

@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -142,9 +144,12 @@ def test_a_call_that_numpy_needs_long_for_compiles_at_once(mode):
     assert len(RUNTIME.loaded) == 1 and KERNELS.answered == 0
 
 
-@pytest.mark.parametrize("program", ["", "/opt/sheets/sheets", "/nowhere/python"])
+@pytest.mark.parametrize("program", ["", "/opt/sheets/sheets", "/nowhere/python", "no modules for it"])
 def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, program):
-    monkeypatch.setattr("sys.executable", program)
+    if program == "no modules for it":
+        monkeypatch.setitem(sys.modules, "subprocess", None)
+    else:
+        monkeypatch.setattr("sys.executable", program)
     mode("background")
     gather()
     assert not RUNTIME.loaded
@@ -153,10 +158,39 @@ def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, prog
     assert "the compile service does not start" in KERNELS.notes[0]
 
 
-def test_the_service_compiles_what_is_called_twice(mode, cache_dir):
+def interrupt(event: str, name: str, call: Callable[[], object]) -> None:
+    """Interrupt a call before or after it calls a builtin function of that name, as a signal handler would."""
+
+    def profile(_: object, happens: str, function: object) -> None:
+        if (happens, getattr(function, "__name__", "")) == (event, name):
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    finally:
+        sys.setprofile(before)
+
+
+def test_a_call_that_is_interrupted_as_it_takes_the_lock_gives_it_back(never):
+    gather()
+    interrupt("c_return", "acquire", gather)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(KERNELS.status).result()
+
+
+def test_the_service_compiles_what_is_called_twice_whatever_disturbs_it(mode, cache_dir, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("print('line'); print(42); print('no line', end='')")
+    monkeypatch.setattr("sys.path", [str(tmp_path), b"/ignored", 7, *sys.path])
     mode("background")
-    gather(3)
+    gather()
+    interrupt("c_return", "dumps", gather)
+    gather(2)
     assert not RUNTIME.loaded and KERNELS.status()["kernels_pending"] == 1
+    interrupt("c_return", "readv", gn.wait)
     gn.wait()
     assert KERNELS.status()["kernels_pending"] == 0 and KERNELS.notes == []
     assert [loaded.from_cache for loaded in RUNTIME.loaded.values()] == [True]
@@ -268,6 +302,31 @@ def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir
     python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
 
 
+def test_a_service_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_path, cache_dir):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexit 1")
+    program.chmod(0o755)
+    code = f"""
+        import os, signal, sys
+        import numpy as np
+        import gathernest as gn
+        import gathernest.kernels.runtime.prepare
+
+        def wait_for_the_end(frame, event, function):
+            if (event, getattr(function, "__name__", "")) == ("c_return", "set_blocking"):
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        sys.executable = {str(program)!r}
+        sys.setprofile(wait_for_the_end)
+        for _ in range(2):
+            print(gn.gather(np.arange(3), np.array([2])))
+        print(gn.kernels.runtime.compile_service.KERNELS.status()["kernels_pending"])
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.splitlines() == ["[2]", "[2]", "0"]
+
+
 def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir):
     code = """
         import sys
@@ -290,17 +349,15 @@ def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir)
 
 def test_a_thread_that_ends_before_the_caller_goes_on_is_not_waited_for(python, cache_dir):
     code = """
-        import threading
+        import sys, time, _thread
         import numpy as np
         import gathernest as gn
 
-        start = threading.Thread.start
+        def profile(frame, event, function):
+            while (event, getattr(function, "__name__", "")) == ("c_return", "start_new_thread") and _thread._count():
+                time.sleep(0.001)
 
-        def start_and_wait(thread):
-            start(thread)
-            thread.join()
-
-        threading.Thread.start = start_and_wait
+        sys.setprofile(profile)
         table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
         for _ in range(4):
             assert (gn.gather(table, rows) == table[rows]).all()

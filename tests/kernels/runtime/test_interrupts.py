@@ -37,6 +37,41 @@ DURING_IMPORT = """
     call()
     print(NAME in sys.modules, threading.stack_size())
 """
+# Does something in the main thread before or after it calls a builtin function, as a signal handler would.
+AT_A_CALL = """
+    from gathernest.kernels.runtime.first_calls import FIRST_CALLS
+    def at(event, name, act):
+        def profile(_, happens, function):
+            if (happens, getattr(function, "__name__", "")) == (event, name):
+                sys.setprofile(None)
+                act()
+        sys.setprofile(profile)
+    def check(event, act):
+        call()
+        at(event, "start_new_thread", act)
+        interrupt(call)  # begins to import the planner
+        sys.setprofile(None)
+        gn.wait()
+        for _ in range(100_000):  # until its thread has ended
+            unplanned = len(FIRST_CALLS.problems)
+            call()
+            if len(FIRST_CALLS.problems) == unplanned:
+                return
+        os._exit(3)
+    def fork():
+        if child := os.fork():
+            children.append(child)
+    gn.knobs.always_compile = False
+    for event in "c_call", "c_return":
+        for act in signal.raise_signal, fork:
+            children, parent = [], os.getpid()
+            fork()
+            if os.getpid() != parent:
+                children, parent = [], os.getpid()
+                check(event, (lambda: act(signal.SIGINT)) if act is not fork else fork)
+                os._exit(any(os.waitpid(child, 0)[1] for child in children))
+            print(event, act.__name__, os.waitpid(*children, 0)[1])
+"""
 AFTER_A_DELAY = """
     def handler(*_):
         raise KeyboardInterrupt
@@ -59,6 +94,11 @@ MODULES = "numba.core.types", "numba.core.typeconv", "numba.core.runtime", "numb
 )
 def test_a_call_works_after_one_that_was_interrupted_while_it_imported(python, name):
     assert python(CODE + DURING_IMPORT.replace("NAME", repr(name))) == "True\nTrue 0\n"
+
+
+def test_a_signal_handler_may_raise_or_fork_while_a_thread_starts(python):
+    printed = python(CODE + AT_A_CALL, GATHERNEST_COMPILE="never").split("\n")
+    assert printed[:-1] == [f"{event} {act} 0" for event in ("c_call", "c_return") for act in ("raise_signal", "fork")]
 
 
 @pytest.mark.thorough

@@ -1,6 +1,7 @@
 """Tuned schedules in use: which calls take them, and what a file of them can do wrong."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,7 +108,10 @@ def test_a_shipped_file_serves_a_fresh_process(timed, python):
     assert python(code, GATHERNEST_TUNING=str(file)).strip() == LARGE
 
 
-def test_the_warning_points_at_the_callers_line(python, tmp_path):
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_the_warning_points_at_the_callers_line(python, tmp_path, is_linked):
+    if is_linked:
+        (tmp_path / "gathernest").symlink_to(Path(gn.__file__).parent)
     (tmp_path / "records.json").write_text("{")
     code = """
         import warnings, gathernest as gn

@@ -1,4 +1,5 @@
 import dataclasses
+import os
 import threading
 
 import pytest
@@ -10,9 +11,13 @@ SMALL = Settings(data="50x8xf32", indices="30xi64", bounds="wrap", steps='tile("
 
 
 @pytest.fixture(scope="module")
-def worker():
-    worker = Worker()
-    yield worker
+def worker(tmp_path_factory):
+    """Return a worker in whose process another package prints a line."""
+    folder, worker = tmp_path_factory.mktemp("site"), Worker()
+    (folder / "sitecustomize.py").write_text("print('a line')")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield worker
     worker.stop()
 
 
