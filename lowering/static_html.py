@@ -16,7 +16,7 @@ def fragment(title: str, *parts: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as it stands, in a font of one width."""
+    """Return text unchanged, in a monospaced font."""
     return f'<pre style="{_CODE}">{html.escape(text.rstrip())}</pre>'
 
 
