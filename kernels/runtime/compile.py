@@ -1,4 +1,4 @@
-"""From a plan to a program: runs the pipeline, and dumps its stages where a setting says so. Imports xDSL."""
+"""From a plan to a program: the module runs the pipeline, and dumps its stages if a setting says so. Imports xDSL."""
 
 import functools
 from collections.abc import Iterator
@@ -101,11 +101,11 @@ def source_header(plan: Plan) -> str:
 
 
 def _at_loops(plan: Plan, module: ModuleOp) -> ModuleOp:
-    """Return the module of the last stage, which is at loops.
+    """Return the module of the last stage, having checked that it is at loops.
 
     Raises:
         ScheduleError: the caller's pipeline does not reach loops over the arrays that the kernel is called with.
-        InputError: the same of the last edited stage.
+        InputError: an edited stage keeps the pipeline from reaching them.
     """
     if plan.given is None and not plan.edits:
         return module
