@@ -74,7 +74,7 @@ def _doc(thing: object) -> str:
 
 
 def _entry(name: str) -> Iterator[str]:
-    """Yield what is said of a public name."""
+    """Yield the lines of the entry of a public name."""
     thing = getattr(gn, name)
     is_error = inspect.isclass(thing) and issubclass(thing, Exception)
     if inspect.isfunction(thing):

@@ -49,7 +49,7 @@ def _with_parts(text: str, runs: list[Run]) -> str:
 
 
 def plots() -> dict[str, str]:
-    """Return the plot of families, and that of the cases of each run, as texts of SVG files, by their paths in docs."""
+    """Return the plots of families and of the cases of each run, as texts of SVG files, by their paths in docs."""
     runs = stored_runs(DOCS / "machines")
     drawn = {
         FAMILIES_PLOT: families_plot(runs, [_name(run) for run in runs], title=_title(runs[0]), notes=_plot_notes(runs))
@@ -116,7 +116,7 @@ def _draw_family(root: Any, bars: Column, top: float, mean: dict[str, Any]) -> N
 
 
 def means_of(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the mean of all gathers, then those of the families."""
+    """Return the mean of all gathers, then the means of the families."""
     whole = {} if run["gathers"] is None else {ALL: run["gathers"]}
     return whole | run["families"]
 
@@ -289,7 +289,7 @@ def _machine(run: Run) -> str:
 
 
 def _short(run: Run, runs: list[Run]) -> str:
-    """Return what a column is called: the time, or the machine where there are several."""
+    """Return the heading of a column: the time, or the machine where there are several."""
     if len(runs) == 1:
         return "time"
     return f"{_name(run)}, {run['machine']['usable_cores']} cores"

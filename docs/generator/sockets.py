@@ -64,7 +64,7 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A gather, what is said to bound it, and its prediction for each number of threads."""
+    """A gather and its prediction for each number of threads."""
 
     case: Case
     by_threads: dict[int, Terms]
