@@ -187,8 +187,8 @@ def _(gn, data, indices, mo):
 def _(mo):
     mo.md("""
     From outside to inside: threads share tiles of 256 indices. A tile resolves its indices once, into `positions`,
-    and uses them for each of the 16 tables. Eight floats are copied at a time, and `inner_rest` copies what fills no
-    vector.
+    and uses them for each of the 16 tables. Eight floats are copied at a time, and `inner_rest` copies the
+    rest, which fills no vector.
 
     Not every step is legal. A step that would change the result is rejected, with the loop marked and a way out:
     """)

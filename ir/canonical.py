@@ -36,7 +36,7 @@ class Strided:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One array of a canonical gather, as a view of what the caller passed.
+    """One array of a canonical gather, as a view of the caller's array.
 
     Attributes:
         dims: the name of each dimension, such as ("batch", "outer", "axis", "inner").
@@ -88,7 +88,7 @@ class Role:
 
     Attributes:
         name: `batch`, `outer`, `axis`, `indices`, `bag`, `inner` or `tuple`.
-        count: how many dimensions.
+        count: the number of dimensions.
         data, indices, out: the first of the dimensions in each array; None where the array has none of them.
         data_is_larger: whether data may be larger than the loops; then only the beginning of it is read.
     """

@@ -96,7 +96,7 @@ class LoopName(str):
 
     @cached_property
     def parts(self) -> "LoopName":
-        """The loop that stores in parts what is before or behind vectors that are stored whole."""
+        """The loop that stores in parts the elements before or behind vectors that are stored whole."""
         return LoopName(f"{self}_parts")
 
     @cached_property

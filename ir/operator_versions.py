@@ -21,7 +21,7 @@ class Version:
         types: the data types that its document allows.
         differs: how it differs from its neighbours.
         example: the arguments of a call, and its result.
-        bounds: what an index outside of the axis means.
+        bounds: the rule for an index outside of the axis.
         options: the names of its attributes.
         required: the attributes without a default.
         has_negatives: whether negative indices count from the end; otherwise they are outside.

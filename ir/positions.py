@@ -22,7 +22,7 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
     Args:
         indices: any native integer dtype.
         size: of the axis.
-        bounds: what an index outside means; an index that breaks the promise of `unchecked` means no position.
+        bounds: the rule for an index outside; an index that breaks the promise of `unchecked` means no position.
 
     Spec: `ir.semantics.resolve_index`.
     """

@@ -24,7 +24,7 @@ class Problem:
         table: the array that indices point into: data, or its gradient.
         indices: of an integer dtype.
         slices: the array with a slice for each index: the result of a gather, or its gradient.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         gradient: the attributes of a gradient; None for a gather.
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.

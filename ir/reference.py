@@ -62,7 +62,7 @@ def run(
         operator: with its attributes negative or not.
         data: any shape of rank 1 or more, any dtype; dimensions at its end that are not indexed are copied whole.
         indices: of a shape that fits, any native integer dtype; nobody may write to them meanwhile.
-        bounds: what an index outside means; with ZERO, one component of a tuple outside makes the whole slice zeros.
+        bounds: the rule for an index outside; with ZERO, one component of a tuple outside makes the whole slice zeros.
         out: where to put the result: of its shape and dtype, and without memory of the inputs.
 
     Returns:

@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 
 class Bounds(StrEnum):
-    """What an index outside the indexed axis means, for an axis of size s.
+    """The rules for an index outside the indexed axis, for an axis of size s.
 
     ERROR      valid in [-s, s-1], negatives wrap once; anything else raises BoundsError. ONNX, OpenVINO Gather-7.
     ZERO       valid as for ERROR; anything else gives a slice of zeros. OpenVINO Gather-8.
@@ -62,7 +62,7 @@ def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithm
     Args:
         index: exact; an unsigned index is never less than 0.
         size: of the axis, at least 1: on an empty axis no index is valid.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         arithmetic: how indices are compared and selected; Python's arithmetic if omitted.
 
     Returns:

@@ -59,8 +59,8 @@ def take(
         indices: any shape, any integer dtype. Booleans are rejected, which NumPy takes for 0 and 1.
         axis: in [-rank(a), rank(a)-1]; None takes from `a` as one dimension in C order.
         out: where to put the result: its shape and a's dtype; see `gather`.
-        mode: what an index outside [-s, s-1] means on an axis of size s. "raise" is an error; "clip" is the nearest of
-            [0, s-1], and negatives are 0; "wrap" is modulo s; "fill" gives `fill_value`, as JAX does by default.
+        mode: the rule for an index outside [-s, s-1] on an axis of size s. "raise" is an error; "clip" is the nearest
+            of [0, s-1], and negatives are 0; "wrap" is modulo s; "fill" gives `fill_value`, as JAX does by default.
         fill_value: for mode "fill": a scalar that a's dtype holds. None stands for JAX's default: NaN (NaT) where the
             dtype has one, else the smallest signed or the largest unsigned integer, or True.
         negative_indices: "wrap" counts them from the end under every mode but "wrap", as `jax.numpy.take_along_axis`

@@ -81,11 +81,7 @@ def tune(
     tuner = Tuner(
         problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress, machine=machine_model()
     )
-    return _save_result(tuner.run(schedules))
-
-
-def _save_result(result: TuningResult) -> TuningResult:
-    """Put a result into the file of records, and return it with the file."""
+    result = tuner.run(schedules)
     key, record = result.problem_class, record_of(result)
     return replace(result, file=forget([key]) if record is None else save({key: record}))
 

@@ -94,7 +94,7 @@ def find(name: str, *, major: int | None = None, executable: str | None = None) 
         executable: a name or path to look for in place of the names in `PROGRAMS`.
 
     Raises:
-        DependencyError: no such program is there, or its version is not understood; says what to install.
+        DependencyError: no such program is there, or its version is not understood; names the package to install.
     """
     found, reasons = _look(name, major, executable)
     if found:

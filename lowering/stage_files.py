@@ -49,7 +49,7 @@ class StageFile:
         """Return the number of the stage of a pipeline that it is; the first stage may have any name.
 
         Raises:
-            GathernestError: it is none of them.
+            GathernestError: the pipeline has no such stage.
         """
         name, files = Path(self.path).stem, [f"{number:02}-{stage}" for number, stage in enumerate(stages)]
         if name in files or name.startswith("00-"):

@@ -52,7 +52,7 @@ def api_page(note: str) -> str:
         note,
         "`import gathernest as gn` has these names. The first call imports what it needs.",
     ]
-    lines += ["", "| name | what it is |", "|---|---|"]
+    lines += ["", "| name | meaning |", "|---|---|"]
     for name in (name for names in groups.values() for name in names):
         anchor = _heading(name).lower().replace(" ", "-").replace(".", "")
         lines.append(f"| [`gn.{name}`](#{anchor}) | {_doc(getattr(gn, name)).splitlines()[0]} |")

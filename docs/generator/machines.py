@@ -82,7 +82,7 @@ def families_plot(runs: Sequence[dict[str, Any]], headings: Sequence[str], *, ti
     """Return the picture as SVG: a column for each run, with a bar for each family and a tick at its worst case.
 
     Args:
-        runs: what `as_json` returns, and stored runs hold.
+        runs: results of `as_json`, as stored runs hold them.
         headings: of their columns.
         title: the line above them.
         notes: the lines below them.
@@ -228,7 +228,7 @@ def _both(run: Run, family: str) -> tuple[dict[str, Any] | None, dict[str, Any] 
 
 
 def _conditions(runs: list[Run]) -> str:
-    """Return a line for each machine: what it is, how it was measured, and where a peer wins."""
+    """Return a line for each machine: its name, the way of measuring, and the cases that a peer wins."""
     wrap = partial(fill, width=WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return "\n".join(wrap(f"* {_condition(run, runs)}") for run in runs)
 

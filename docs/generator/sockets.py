@@ -32,8 +32,8 @@ class Sockets:
 
     Attributes:
         core: the model of one core, with the memory of its socket.
-        sockets, cores: how many sockets there are, and cores in each.
-        launch_ns_of_thread: what each thread adds to a launch.
+        sockets, cores: the number of sockets, and of cores in each.
+        launch_ns_of_thread: the time that each thread adds to a launch.
         remote_lines: how many times as long a random line of memory takes where the threads of all sockets read it.
     """
 

@@ -1,6 +1,6 @@
 """The `gather` dialect: the operators, and the loop nest with named loops that they become.
 
-| op                       | level | what it says                                                              |
+| op                       | level | meaning                                                                   |
 |--------------------------|-------|---------------------------------------------------------------------------|
 | `gather.gather`          | 0, 1  | slices along an axis; a result on tensors, written `into` out on memrefs  |
 | `gather.gather_nd`       | 0, 1  | slices by tuples of indices                                               |
@@ -10,7 +10,7 @@
 | `gather.gather_weighted` | 0, 1  | that sum of slices multiplied by weights, which stand beside the indices  |
 | `gather.gather_mean`, `gather.gather_weighted_mean` | 0, 1 | both sums, divided by the number of slices in each |
 | `gather.gather_max`      | 0, 1  | the largest of the slices of each bag                                     |
-| `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
+| `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum its body's values    |
 | `gather.yield`           | 2, 3  | the end of a loop body                                                    |
 | `gather.resolve`         | 2, 3  | an index to a position and whether it is valid, by a bounds mode          |
 | `gather.masked_load`     | 2, 3  | a load that gives zero, and touches nothing, where its mask is false      |

@@ -62,8 +62,8 @@ def interpret(
     Raises:
         BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on,
             unless the function says that it is new.
-        InternalError: the module does what no correct module does, such as a load outside its array; names the
-            operation, its line where the module was parsed with lines, and the iteration.
+        InternalError: the module breaks a rule of correct modules, as by a load outside its array. The message has
+            the operation, its line where the module was parsed with lines, and the iteration.
     """
     machine = Machine(module, random.Random(seed), watched)
     machine.run(data, indices, out)

@@ -52,7 +52,7 @@ def operator_module(
     Args:
         operator: the operator, with its attributes as the caller wrote them.
         data, indices: the inputs. Arrays that are not contiguous carry their strides as `gather.byte_strides`.
-        bounds: what an index outside means; a `Bounds`, or its name.
+        bounds: the rule for an index outside; a `Bounds`, or its name.
         version: the operator version it came from.
         out: the array it will be written into; contiguous if omitted.
         constant_indices: when given, the indices are this constant and not an argument.

@@ -34,7 +34,7 @@ class NestLine:
     """One line of a nest's pseudocode.
 
     Attributes:
-        depth: how many loops and conditions are around it.
+        depth: the number of loops and conditions around it.
         text: without indentation; with a colon at its end where a body follows.
         op: the operation that the line shows; an `scf.if` has a second line where it has an else.
         trips: of a loop, its names and ranges: `indices_o(i_o) in 0..n_indices step 256`; else empty.

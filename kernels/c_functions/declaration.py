@@ -31,7 +31,7 @@ _C_WORDS = (
     "while xor "
 )
 _CONTRACT = """\
-Each function returns how many indices are out of range, or -1 where it finds no memory: 0 when it has written out,
+Each function returns the number of indices out of range, or -1 where it finds no memory: 0 when it has written out,
 which is untouched otherwise.
 
 Arrays have the sizes written above each function, and lie in rows (C order) where nothing else is written there.

@@ -93,7 +93,8 @@ def build_library(
         whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []
         run_c_compiler(compiler, ["-shared", *whole, *map(str, objects)], made, f"link {out.name}")
         title = f"C functions made by gathernest for the CPU {target.cpu}, in {out.name}."
-        publish(header_path, header(functions, title, f"GATHERNEST_{_macro(header_path.name)}"))
+        guard = re.sub(r"\W", "_", header_path.name, flags=re.ASCII).upper()
+        publish(header_path, header(functions, title, f"GATHERNEST_{guard}"))
         made.replace(out)
     return Library(out, header_path, tuple(functions), target.cpu)
 
@@ -125,10 +126,6 @@ def _plans_by_count(problem: Problem, plan: Plan) -> list[Plan]:
             return plans
     schedule = plan.schedule.without(SpecializeInner)
     return [planned(each, schedule) for each in (problem, *others)]
-
-
-def _macro(name: str) -> str:
-    return re.sub(r"\W", "_", name, flags=re.ASCII).upper()
 
 
 # the CPU of a library, as LLVM names it, and the machine model that chooses its schedules

@@ -105,7 +105,7 @@ _LIST = (
     Knob("dump_dir", *_PATH, None, "Folder that gets every stage of every gather that is compiled."),
     Knob(
         *("override_dir", *_PATH, None),
-        "Folder of a dump in which stages were edited: they [replace](writing_passes.md) those that the passes make.",
+        "Folder of a dump in which stages were edited: they [replace](writing_passes.md) the passes' own.",
     ),
     Knob("interpret", *_FLAG, False, "Run the reference interpreter instead of compiled code. Slow."),
     Knob("always_compile", *_FLAG, False, "Compile anew, and neither read nor write the cache on disk."),

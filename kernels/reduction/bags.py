@@ -155,7 +155,7 @@ def make_bags(
     Args:
         indices: (bags..., bag), or (indices) with `ends`.
         size: of the first axis of data.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         padding_index: the index whose position adds nothing, as for `padding_position`.
         ends: the starts and the lengths of bags of different lengths.
         whole: for a block of indices, its start and the shape of all indices; for messages.
@@ -352,7 +352,7 @@ def _find(data: np.ndarray, positions: np.ndarray, found: np.ndarray) -> None:
     rows = np.empty_like(largest)
     for number in range(1, positions.shape[1]):
         gather(data, positions[:, number], bounds="zero", out=rows)
-        with np.errstate(invalid="ignore"):  # which ml_dtypes raises where it compares what is no number
+        with np.errstate(invalid="ignore"):  # which ml_dtypes raises where it compares NaN
             is_larger = rows > largest
         np.copyto(largest, rows, where=is_larger)
         np.copyto(found, positions[:, number][column], where=is_larger)

@@ -62,7 +62,7 @@ def gather_reduce(
             complex128 or integers (added modulo their width), of any byte order; read in place whatever its strides.
         indices: (bags..., bag), any integer dtype: the last dimension is a bag. With `offsets` or `lengths`: (indices).
         offsets: (bags), integers: where each bag begins in indices; the last one ends with them.
-        lengths: (bags), integers: how many indices each bag has; in the place of offsets.
+        lengths: (bags), integers: the number of indices of each bag; in the place of offsets.
         reduce: "sum"; "mean": the sum divided by the number of rows that were added, of floats and complex numbers; or
             "max", of floats and signed integers.
         weights: of the shape of indices, floats: the factor of each row before it is added, in float32, or
@@ -71,7 +71,7 @@ def gather_reduce(
         scale, bias: (rows), floats: data of int8 or uint8 is quantised, and stands for `scale * data + bias`, a scale
             and a bias each row, rounded to float32 as weights are; the result is float32. Without a bias it is 0.
         padding_index: rows at this index of data are left out: not added, nor counted by "mean".
-        bounds: what an index outside means, as for `gather`; with "zero" it is left out.
+        bounds: the rule for an index outside, as for `gather`; with "zero" it is left out.
         out: where to put the result: its shape and dtype, writeable.
 
     Returns:
@@ -305,7 +305,7 @@ def _data_of_max(data: ArrayLike | None, shape: tuple[int, ...], dtype: np.dtype
     """Return the data of a maximum, checked against the gradient; raises InvalidGatherError."""
     if data is None:
         raise InvalidGatherError(
-            'the gradient of "max" looks for the largest elements in data; pass data=, what gather_reduce read'
+            'the gradient of "max" looks for the largest elements in data; pass the data of gather_reduce as data='
         )
     array = data_array(data, "data")
     if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:

@@ -40,7 +40,7 @@ def stages_of(plan: Plan, module: ModuleOp | None = None) -> Iterator[Stage]:
     Raises:
         ScheduleError: the schedule is not legal for this nest.
         InternalError: the compiler failed; `source` has the module that it failed on.
-        GathernestError: an edited stage is none of this pipeline, does not parse or is not valid.
+        GathernestError: an edited stage belongs to another pipeline, does not parse or is not valid.
     """
     passes, context, edits = passes_of(plan)
     return record_stages(module or module_of(plan.problem), passes, context, edits=edits)

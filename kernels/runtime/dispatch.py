@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
     Attributes:
         operator: the operator, with its attributes as the caller wrote them.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         gradient: the attributes of a gradient; None for a gather.
         table_shape: of a gradient, the shape of data.
         version, node: the operator version and the node that it comes from, for the reader.

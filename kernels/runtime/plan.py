@@ -167,7 +167,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         reasons += (f"{when}the check stages positions of {check.bits} bits, and the {what} these",)
     elif isinstance(check, CountedCheck):
         key += f", lists counted{', result staged' if check.keeps_out else ''}"
-        reasons += ("an owner lists an index only if it is valid: how many are listed tells whether all are",)
+        reasons += ("an owner lists only valid indices: the length of the lists tells whether all are valid",)
         reasons += ("out is given: a buffer is added to, and copied to out in the end",) if check.keeps_out else ()
     elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"

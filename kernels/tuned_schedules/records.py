@@ -184,7 +184,7 @@ def _read_record(key: str, entry: Any) -> Record:
 
 
 def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]) -> Records:
-    """Read a file, change its records, and put the new file in its place; return what it holds now.
+    """Read a file, change its records, and put the new file in its place; return the new records.
 
     A file that holds no records is moved aside first, with a warning. Raises OSError.
     """

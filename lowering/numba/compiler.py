@@ -40,7 +40,7 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> MachineC
     """Return the machine code of a program, which is not loaded; its `get_llvm_str()` and `get_asm_str()` are text.
 
     Args:
-        program: what to compile.
+        program: the program to compile.
         with_lines: whether each instruction names its line of the source, in the file `INSPECTED_FILE`.
 
     Raises:

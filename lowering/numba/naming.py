@@ -64,7 +64,7 @@ class Function:
 
 
 class Naming:
-    """The names of one kernel: of its values, of its parameters, and of what it imports."""
+    """The names of one kernel: of its values, of its parameters, and of its imports."""
 
     def __init__(self, module: ModuleOp, function: func.FuncOp):
         self.module, self.function = module, function

@@ -99,7 +99,7 @@ def _verdict(name: str, before: ModuleOp, module: ModuleOp, known: Specification
     """
     operators = [op for op in module.walk() if isinstance(op, OperatorOp)]
     if known is None:
-        raise Undecided("nothing says what the operator was; begin with a module that holds it, or a gather.resolve")
+        raise Undecided("the operator is unknown; begin with a module that holds it, or a gather.resolve")
     if not operators:
         failures = _failures_of_stage(module, known)
     elif before is module or _is_same_operator(before, module):

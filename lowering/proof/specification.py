@@ -152,7 +152,7 @@ def define(function: func.FuncOp, meaning: Meaning, specification: Specification
     if constants is not None and is_reduction:
         raise Undecided("the indices of bags are a constant")
     if not others and (constants is None or operator is None):
-        raise Undecided("the indices are a constant, and nothing says what they were; begin with the operator")
+        raise Undecided("the indices are a constant of unknown value; begin with the operator")
     table, slices = (last, first) if is_gradient else (first, last)
     bags = [(name, size) for name, size in others[0].sizes if name == "bag"] if is_reduction else []
     here, place = dict[str, isl.PwAff](), Place(domain=meaning.context)

@@ -80,7 +80,7 @@ class Level:
             came from the source.
         is_changed: whether its text differs from the text of its origin.
         milliseconds: the time of the pass; 0 where the level is no stage of a pass.
-        op_count: operations in the module; 0 where it is none.
+        op_count: operations in the module; 0 where the level is no module.
         loops: the loops of the assembly.
     """
 

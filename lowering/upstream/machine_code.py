@@ -196,7 +196,7 @@ def _by_llvmlite(llvm_ir: str) -> tuple[str, bytes]:
         module = llvm.parse_assembly(llvm_ir)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise CompileError(f"mlir-translate prints what LLVM cannot read: {reason}", file="<stdin>") from None
+        raise CompileError(f"LLVM cannot read the output of mlir-translate: {reason}", file="<stdin>") from None
     module.triple, module.data_layout = llvm.get_default_triple(), str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     builder = llvm.create_pass_builder(machine, options)
@@ -265,7 +265,8 @@ def c_call(
     """
     descriptors = [memref_descriptor(view) for view in views]
     kinds = [_kind(argument) for argument in type_.inputs.data[len(views) :]]
-    numbers = [_number(scale, kind) for scale, kind in zip(scales, kinds, strict=True)]
+    floats = ctypes.c_float, ctypes.c_double
+    numbers = [scale if kind in floats else kind(int(scale)) for scale, kind in zip(scales, kinds, strict=True)]
     result = ctypes.c_int64 if type_.outputs.data else None
     function = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * len(views), *kinds)(address)
     given = [*map(ctypes.addressof, descriptors), *numbers]
@@ -288,7 +289,3 @@ def _kind(type_: Attribute) -> Any:
     if isinstance(type_, IntegerType):
         return getattr(ctypes, f"c_int{type_.width.data}")
     return {Float32Type: ctypes.c_float, Float64Type: ctypes.c_double}[type(type_)]
-
-
-def _number(scale: float, kind: Any) -> Any:
-    return scale if kind in (ctypes.c_float, ctypes.c_double) else kind(int(scale))

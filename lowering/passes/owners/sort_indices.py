@@ -87,7 +87,7 @@ class GroupIndices(ModulePass, steps.GroupIndices):
 
 
 def _group(function: func.FuncOp, loop: LoopOp) -> None:
-    accumulate, dim = _check(function, loop)
+    accumulate, dim = _check(loop)
     view = view_of(accumulate.memref, function)
     axis = LoopName("axis") if view is None else view.dims[dim]
     builder = builder_before(loop)
@@ -203,7 +203,7 @@ def _change(inner: NestBuilder, ends: SSAValue, place: SSAValue, more: SSAValue)
     inner.insert(YieldOp())
 
 
-def _check(function: func.FuncOp, loop: LoopOp) -> tuple[AccumulateOp, int]:
+def _check(loop: LoopOp) -> tuple[AccumulateOp, int]:
     """Return the addition, and the dimension of the table that the indices select from."""
     found = [op for op in loop.walk() if isinstance(op, AccumulateOp)]
     if len(found) != 1 or loop.ordered is None or loop.label.role != "indices":

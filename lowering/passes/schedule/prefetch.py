@@ -598,7 +598,7 @@ def _later_iteration(builder: NestBuilder, loop: LoopOp, end: SSAValue, distance
         ScheduleError: the value may not fit in an index.
     """
     step = static_size(loop.step) or 1
-    if distance * step >= 2**62:  # half of what an index holds; the induction variable is added to it
+    if distance * step >= 2**62:  # half of the largest index; the induction variable is added to it
         raise ScheduleError(
             f"prefetch: {distance} iterations ahead of {loop.label} are {distance * step} places, which no index "
             "holds; use a smaller distance or step"
