@@ -22,7 +22,7 @@ _MAX_COUNT = 2**31 - 1
 
 
 class KnobError(GathernestError, ValueError):
-    """A setting has a value that it cannot have."""
+    """A setting has a value that is not allowed."""
 
 
 class UnknownKnobError(KnobError, AttributeError):

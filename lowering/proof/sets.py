@@ -159,7 +159,7 @@ class Polynomial:
 
     @property
     def constant(self) -> int | None:
-        """The number that it always is, or None."""
+        """The value where no name occurs in the sum, else None."""
         return self.terms.get((), 0) if self.terms.keys() <= {()} else None
 
     def to_affine(self) -> isl.PwAff | None:

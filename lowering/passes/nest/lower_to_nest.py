@@ -290,7 +290,7 @@ class _Lowering:
         nest.close()
 
     def _scale_argument(self, factor: float) -> SSAValue:
-        """Give the function one more argument, whose attribute says the value to pass."""
+        """Give the function one more argument, whose attribute `SCALE` is the value to pass."""
         block = self.function.body.block
         scale = block.insert_arg(self.element, len(block.args))
         scale.name_hint = "scale"

@@ -117,7 +117,7 @@ def _sort(
     owned: tuple[LoopName, SSAValue, SSAValue],
     memories: Sequence[SSAValue],
 ) -> None:
-    """Build the loops that sort the iterations of `loop` by their positions, those that add nothing last."""
+    """Build the loops that sort the iterations of `loop` by position; iterations that add nothing come last."""
     (axis, size, n_ends), (ends, places, positions) = owned, memories
     zero, one, two = (builder.index(number) for number in range(3))
     none = builder.constant(0, i64, "none")
