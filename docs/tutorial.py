@@ -187,10 +187,10 @@ def _(gn, data, indices, mo):
 def _(mo):
     mo.md("""
     From outside to inside: threads share tiles of 256 indices. A tile resolves its indices once, into `positions`,
-    and uses them for each of the 16 tables. Eight floats are copied at a time, and `inner_rest` copies what fills no
-    vector.
+    and uses them for each of the 16 tables. Eight floats are copied at a time, and `inner_rest` copies the
+    rest, which fills no vector.
 
-    Not every step is legal. One that would change the result is rejected, with the loop marked and a way out:
+    Not every step is legal. A step that would change the result is rejected, with the loop marked and a way out:
     """)
     return
 
@@ -231,7 +231,7 @@ def _(mo):
 
     ## 3. Why is it slow or fast?
 
-    Time some schedules in turn, so that a busy machine slows all of them alike, beside a plain copy of as many bytes:
+    Time some schedules in turn, so that a busy machine slows all of them alike, beside a plain copy of the same size:
     """)
     return
 
@@ -252,7 +252,7 @@ def _(data, gn, indices, kernel, np, scheduled):
     }
     out = np.empty((16, 6000, 64), np.float32)
     traffic = fewest_bytes(kernels["vectors"].problem, indices)
-    source = np.zeros(int(traffic.total_bytes) // 2, np.uint8)  # a copy reads as many bytes as it writes
+    source = np.zeros(int(traffic.total_bytes) // 2, np.uint8)  # half of a copy's bytes are read, half written
     target = np.empty_like(source)
     calls = {name: lambda run=run: run(data, indices, out) for name, run in kernels.items()}
     timings = time_interleaved({**calls, "a plain copy": lambda: np.copyto(target, source)}, rounds=5)
@@ -276,7 +276,7 @@ def _(kernel, mo, timings):
 
     wide = sum("ymm" in line or "zmm" in line for line in kernel.asm().splitlines())
     mo.md(f"""
-    A gather computes next to nothing, so its time is that of its bytes. On this machine:
+    A gather computes next to nothing, so its time is the time of its bytes. On this machine:
 
     * **Vectors**: {ratio("vectors", "as it comes")} as the nest as it comes. That has {wide} instructions with wide
       vectors already, as LLVM vectorizes a plain loop by itself.

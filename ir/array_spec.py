@@ -43,10 +43,10 @@ class ArraySpec:
             raise InvalidGatherError(
                 f"an array of shape {shape} and {dtype} has no addresses; it is 2**63 bytes or more"
             )
-        chosen = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
-        if len(chosen) != len(shape):
-            raise InvalidGatherError(f"shape {shape} needs {len(shape)} strides, got {len(chosen)}")
-        self._set(shape, dtype, chosen)
+        byte_strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
+        if len(byte_strides) != len(shape):
+            raise InvalidGatherError(f"shape {shape} needs {len(shape)} strides, got {len(byte_strides)}")
+        self._set(shape, dtype, byte_strides)
 
     def _set(self, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> None:
         object.__setattr__(self, "shape", shape)
@@ -55,13 +55,13 @@ class ArraySpec:
 
     @classmethod
     def of(cls, array: Any) -> "ArraySpec":
-        """Return the spec of an array; a spec is its own, and a string is read as `2x64x128xf32`."""
+        """Return the spec of an array; a spec is returned unchanged, and a string is parsed as `2x64x128xf32`."""
         if isinstance(array, ArraySpec):
             return array
         if isinstance(array, str):
             return cls.parse(array)
         array, spec = np.asarray(array), cls.__new__(cls)
-        spec._set(array.shape, array.dtype, array.strides)  # of an array that is there, nothing has to be checked
+        spec._set(array.shape, array.dtype, array.strides)  # an existing array needs no checks
         return spec
 
     @classmethod
@@ -97,8 +97,8 @@ class ArraySpec:
 
     @property
     def layout_strides(self) -> tuple[int, ...]:
-        """The byte strides that a kernel must know: none of a contiguous array; those of dimensions of size 1 do not
-        matter and are given as one element.
+        """The byte strides that a kernel must know; empty for a contiguous array. The stride of a dimension of size 1
+        does not matter, and is given as the size of one element.
         """
         if self.is_contiguous:
             return ()

@@ -7,12 +7,12 @@
 gather_nd and gather_elements have such a form, too: a dimension of out is a loop, and the loop's induction variable is
 the subscript of the dimensions of that name in the other arrays.
 
-Adjacent dimensions of one role merge when every array they occur in lets them: then one kernel serves every rank.
+Adjacent dimensions of one role merge if the strides of all arrays with them allow it, so one kernel serves every rank.
 Strided arrays stay views. Where their strides forbid a merge the role keeps more than one dimension (`outer_0`,
 `outer_1`, ...), so nothing is ever copied to fit. A role without a dimension gets one of size 1.
 
-The same functions serve the pass `collapse-dims`, the interpreter and the run time, so that all three agree on what a
-kernel is handed. Strides are in any one unit (bytes or elements); None stands for a C-contiguous array. Plain Python.
+The same functions serve the pass `collapse-dims`, the interpreter and the run time, so that all three agree on a
+kernel's arguments. All strides are in bytes, or all in elements; None stands for a C-contiguous array. Plain Python.
 """
 
 import math
@@ -36,7 +36,7 @@ class Strided:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One array of a canonical gather, as a view of what the caller passed.
+    """One array of a canonical gather, as a view of the caller's array.
 
     Attributes:
         dims: the name of each dimension, such as ("batch", "outer", "axis", "inner").
@@ -57,11 +57,11 @@ class Operand:
         return layout_class(self.shape, self.strides, 1)
 
     def count_of(self, role: str) -> int:
-        """Return how many dimensions of that role there are."""
+        """Return the number of dimensions of a role."""
         return sum(dim.role == role for dim in self.dims)
 
     def place_of(self, role: str) -> int:
-        """Return the first dimension of that role."""
+        """Return the number of the first dimension of a role."""
         return next(place for place, dim in enumerate(self.dims) if dim.role == role)
 
 
@@ -84,13 +84,13 @@ class CanonicalGather:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Adjacent dimensions that a loop or an axis runs over: `count` of them, which start at a place in each array.
+    """Adjacent dimensions of the arrays that one group of loops, or an axis, runs over.
 
     Attributes:
         name: `batch`, `outer`, `axis`, `indices`, `bag`, `inner` or `tuple`.
-        count: how many dimensions.
-        data, indices, out: where they start in each array; None in one that does not have them.
-        data_is_larger: whether data may have larger sizes, of which only the beginning is read.
+        count: the number of dimensions.
+        data, indices, out: the first of the dimensions in each array; None where the array has none of them.
+        data_is_larger: whether data may be larger than the loops; then only the beginning of it is read.
     """
 
     name: str
@@ -112,9 +112,9 @@ def canonical_gather(
 
     Args:
         data, indices, out: the arrays; sizes may be `DYNAMIC` in a contiguous array.
-        roles: what their dimensions are for, in the order in which they stand.
-        covers_data: whether data's view is to hold all of its elements, as a gradient needs which clears it, and not
-            only those that a gather may read.
+        roles: the roles of their dimensions, in the order of the dimensions.
+        covers_data: whether the view of data has all of its elements, which a gradient clears, and not only the
+            elements that a gather may read.
     """
     arrays = {"data": data, "indices": indices, "out": out}
     merged = {role.name: _merge_role(role, arrays, covers_data=covers_data) for role in roles}
@@ -168,21 +168,21 @@ def layout_class(
 
 
 def erased(operand: Operand) -> Operand:
-    """Return an operand as `erase-sizes` leaves it: with the sizes and strides that are no run-time arguments."""
+    """Return an operand after `erase-sizes`: only the sizes and strides that are no run-time arguments are left."""
     sizes = tuple([erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)])
     return Operand(operand.dims, operand.groups, sizes, operand.known_strides)
 
 
 def is_one_run(operand: Operand) -> bool:
-    """Return whether one loop can run over all elements of several dimensions: without gaps, and not of tuples."""
+    """Return whether several dimensions have no gaps and no tuples, so that one loop can run over all elements."""
     has_several = sum(size != 1 for size in operand.shape) > 1
     return has_several and not operand.count_of("tuple") and operand.known_strides is None
 
 
 def _merge(arrays: Sequence[tuple[Strided, int]], role: Role, *, covers_data: bool) -> Groups:
-    """Group the dimensions of a role, which start at the given place in each array, by what may merge in all.
+    """Group the dimensions of a role that merge in all arrays; each array comes with the first of its dimensions.
 
-    The first array says how far a loop runs.
+    The sizes of the first array are the trip counts of the loops.
     """
     first, start = arrays[0]
     groups: list[list[int]] = []
@@ -203,7 +203,7 @@ def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
     if 0 in array.shape:
         return True
     if array.strides is None:
-        # The dimensions between are of size 1 in the loop; in data they may be larger, and then lie in the way.
+        # The loop skipped dimensions of size 1 between the two; in data they may be larger, and then leave a gap.
         return math.prod(array.shape[outer + 1 : inner + 1]) == trips
     outer_stride, inner_stride = array.strides[outer], array.strides[inner]
     if outer_stride is None or inner_stride is None or trips == DYNAMIC:
@@ -222,8 +222,8 @@ def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str,
     shape = tuple([DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes])
     strides = array.strides
     if strides is None and len(array.shape) != sum(map(len, groups)):
-        kept = {dim for group in groups for dim in group}
-        if any(size != 1 and dim not in kept for dim, size in enumerate(array.shape)):
+        grouped = {dim for group in groups for dim in group}
+        if any(size != 1 and dim not in grouped for dim, size in enumerate(array.shape)):
             strides = contiguous_strides(array.shape, 1)
     if strides is None or 0 in array.shape:
         return Operand(tuple(dims), tuple(groups), shape, None)

@@ -1,6 +1,6 @@
-"""Element types by name: `f32` in the IR's text, `float32` in NumPy, and the machine width that moves them.
+"""Element types: their names in the IR's text (`f32`) and in NumPy (`float32`), and the machine width that moves them.
 
-A gather moves bytes and never looks into them, so all that a kernel knows of a type is its width. Plain Python.
+A gather moves bytes and never reads their value, so a kernel knows only the width of a type. Plain Python.
 """
 
 import functools
@@ -14,9 +14,9 @@ from .errors import InvalidGatherError, did_you_mean, show
 from .numbers import MIN_INT64, parse_whole
 
 MAX_WIDTH_BYTES = 16
-# Whole numbers below it are exact as floats.
+# Floats hold every whole number below this one exactly.
 WHOLE_SCALES_BELOW = 2**53
-# The integers of ml_dtypes, by the names of their types: its import takes 7 ms.
+# The integer types of ml_dtypes are compared by name, since importing ml_dtypes takes 7 ms.
 NARROW_INTEGERS = {"int1", "uint1", "int2", "uint2", "int4", "uint4"}
 # Numbers from this one on are infinite when they are rounded to 32 bits.
 _INFINITE_IN_FLOAT32 = 2.0**128 - 2.0**103
@@ -83,14 +83,14 @@ def element_type_name(dtype: np.dtype) -> str:
 
 
 def is_movable(dtype: np.dtype) -> bool:
-    """Return whether an element is its bytes, so that the width kernels may move it (not: object, StringDType)."""
+    """Return whether a copy of an element's bytes is a copy of the element, unlike for object and StringDType."""
     return not dtype.hasobject and dtype.kind != "T"
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:
-    """Return a view whose elements are their bytes, so that an assignment converts nothing and keeps the padding.
+    """Return a view of void elements, so that an assignment converts nothing and keeps the padding.
 
-    References (object, StringDType) and elements of no bytes stay what they are.
+    Arrays of references (object, StringDType) and of elements without bytes are returned unchanged.
     """
     return array.view(f"V{array.dtype.itemsize}") if is_movable(array.dtype) and array.dtype.itemsize else array
 
@@ -108,8 +108,8 @@ _SPEC = re.compile(
     r"(?:\s*strided<\[(?P<strides>[-0-9,\s]*)\]>)?$"
 )
 
-# What stands in no name of an element type, and so belongs to sizes written another way: `-3xf32`, `3 x f32`, `3×f32`,
-# or in the digits of another script.
+# This matches text that no name of an element type has, from sizes in another notation: `-3xf32`, `3 x f32`, `3×f32`,
+# or the digits of another script.
 _NO_NAME = re.compile(r"^-|[X×\s]|(?![0-9])\d")
 
 
@@ -162,25 +162,25 @@ def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | 
 
 
 def number_width(dtype: np.dtype) -> int:
-    """Return the bytes of the number that elements are added as: the element, or one part of a complex."""
+    """Return the size in bytes of the numbers that are added: the elements, or the parts of complex elements."""
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 
 def number_name(dtype: np.dtype) -> str:
-    """Return the IR's name of the number that elements are added as, `f32` or `i16`; signs do not matter to a sum."""
+    """Return the IR's name of the numbers that are added, such as `f32` or `i16`; signs do not matter to a sum."""
     return f"{'i' if dtype.kind in 'iu' else 'f'}{8 * number_width(dtype)}"
 
 
 def check_scale(scale: float, dtype: np.dtype, name: str = "scale") -> None:
     """Check that the sums of elements of a dtype can be multiplied by a scale.
 
-    A scale of integers is whole, and a float says it exactly. That of floats is finite as a number of their sums, and
-    is 0 where it is too small for one; floats narrower than 32 bits are added in float32.
+    A scale of integers must be a whole number that a float holds exactly. A scale of floats must be finite in the dtype
+    of the sums, float32 for narrower floats; a scale that is too small for that dtype becomes 0.
 
     Args:
         scale: finite.
-        dtype: of the elements; Python multiplies those of dtype object by any scale.
-        name: what the argument is called.
+        dtype: of the elements; Python multiplies objects by any scale.
+        name: the argument's name, for messages.
 
     Raises:
         InvalidGatherError: the sums cannot be multiplied by it.
@@ -201,19 +201,19 @@ def check_scale(scale: float, dtype: np.dtype, name: str = "scale") -> None:
 
 
 def number_scale(scale: float, dtype: np.dtype) -> float:
-    """Return a scale as the number that sums are multiplied by: of integers modulo their width, as signed ones."""
+    """Return the number that sums are multiplied by: the scale; for integers modulo their width, as a signed one."""
     if dtype.kind not in "iu":
         return scale
     bits = 8 * dtype.itemsize
     return (int(scale) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
 
-# Comparing makes an array of this number of bools, which stays in the cache (Zen 4: 25 MB in 3 ms, and in 66 at once).
+# Arrays are compared in blocks of this size, which stay in the cache (Zen 4: 25 MB take 3 ms, and 66 ms as one block).
 BLOCK_BYTES = 1 << 18
 
 
 def first_difference(got: np.ndarray, wanted: np.ndarray) -> tuple[tuple[int, ...], int] | None:
-    """Return the first place where two arrays of one shape and dtype differ, and at how many they do; None at none."""
+    """Return the first place where two arrays of one shape and dtype differ, and the number of such places, or None."""
     if wanted.dtype.hasobject:
         unequal = np.array([mine != other for mine, other in zip(got.flat, wanted.flat, strict=True)])
     else:

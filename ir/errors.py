@@ -1,27 +1,27 @@
-"""The errors a user of gathernest can meet. Each message says what was got, what is allowed and how to mend it."""
+"""The errors that gathernest raises. Each message names the value it got, the allowed values, and a remedy."""
 
 import functools
 import re
 from collections.abc import Iterable
 
-# The number of characters that an error shows of the beginning and of the end of a longer text of a user.
+# An error shows a text of a user whole up to this number of characters; of a longer text, its beginning and its end.
 MAX_SHOWN_LENGTH, _BEGINNING, _END = 200, 100, 60
-# How a message names the source of its error. The command line says there which option shows or writes it.
+# A message names the source of its error by these words. The command line puts the option there that shows the source.
 SOURCE_HINT = "what print(error.source) shows"
 _LONG_WORD = re.compile(rf"\S{{{MAX_SHOWN_LENGTH},}}[^\s,;:]")
-# What Python writes of a long list, array or text; words of ours in brackets or quotes are shorter.
+# This matches a long list, array or text as Python prints it; our own words in brackets or quotes are shorter.
 _LONG_LITERAL = re.compile("|".join(rf"\{a}[^\{a}\{b}]{{400,}}\{b}" for a, b in ("[]", "()", "{}", "''", '""')))
 
 
 def shorten(text: str) -> str:
-    """Return a text for a message; of one above `MAX_SHOWN_LENGTH` characters its beginning, its end and its length."""
+    """Return a text for a message; above `MAX_SHOWN_LENGTH` characters only its beginning, its end and its length."""
     if len(text) <= MAX_SHOWN_LENGTH:
         return text
     return f"{text[:_BEGINNING]} … {text[-_END:]} ({len(text)} characters)"
 
 
 def show(value: object) -> str:
-    """Return the `repr` of a value for a message, shortened; an integer that is too long to print by its bits."""
+    """Return the shortened `repr` of a value for a message, or the number of bits of an integer too long to print."""
     try:
         return shorten(repr(value))
     except (ValueError, RecursionError):  # Python prints no integers of more than some thousand digits
@@ -96,7 +96,7 @@ class CompileError(GathernestError, RuntimeError):
 
 
 class ModelError(GathernestError, ValueError):
-    """A model file cannot be read or holds what is not supported, or what a model is run on does not fit it."""
+    """A model file cannot be read or uses an unsupported feature, or the inputs of a model do not fit it."""
 
 
 class DependencyError(GathernestError, ImportError):
@@ -108,7 +108,7 @@ class InternalError(GathernestError, RuntimeError):
 
 
 def out_of_range(count: int) -> str:
-    """Return how many indices are out of range, as a sentence."""
+    """Return the sentence that a number of indices is out of range."""
     return f"{count} {'index is' if count == 1 else 'indices are'} out of range"
 
 

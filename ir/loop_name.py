@@ -1,4 +1,4 @@
-"""What a loop is called, and what its name says: the one place that makes and reads such names. Plain Python."""
+"""The names of loops: this module alone makes and parses them. Plain Python."""
 
 from functools import cached_property, lru_cache
 
@@ -9,9 +9,9 @@ SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "bag": "k", "inner": 
 class LoopName(str):
     """The name of a loop, or of the dimension that it runs over, such as `check_indices_o`, `outer_1` or `data_inner`.
 
-    It is a nest beside the main one, the role, the number among several of that role, and how the loop was split. The
-    text is the value, since schedules, MLIR and the keys of kernels hold it. A name remembers what it says, and the
-    names made last are remembered by their texts.
+    It consists of the nest, unless that is the main one, the role, a number among several of that role, and the part of
+    a split loop. The text is the value, since schedules, MLIR and the keys of kernels hold it. A name caches its parts,
+    and the names made last are cached by their texts.
     """
 
     def __new__(cls, text: str = "") -> "LoopName":
@@ -96,12 +96,12 @@ class LoopName(str):
 
     @cached_property
     def parts(self) -> "LoopName":
-        """The loop that stores in parts what is before or behind vectors that are stored whole."""
+        """The loop that stores in parts the elements before or behind vectors that are stored whole."""
         return LoopName(f"{self}_parts")
 
     @cached_property
     def cached(self) -> "LoopName":
-        """The loop that stores through the caches where another does not."""
+        """The loop that stores through the caches, beside one that does not."""
         return LoopName(f"{self}_cached")
 
 

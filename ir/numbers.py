@@ -1,4 +1,4 @@
-"""Numbers from texts and files: every one of them has a range, and what is outside of it is a ValueError."""
+"""Numbers from texts and files. Each has a range; a number outside of it raises ValueError."""
 
 import json
 import math
@@ -15,7 +15,7 @@ _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 
 
 def parse_whole(text: str, least: int = 0, most: int = MAX_INT64) -> int:
-    """Return the whole number that a text is; raises ValueError where it is none from `least` to `most`."""
+    """Return the whole number in a text; raises ValueError where it holds none from `least` to `most`."""
     number = int(text) if len(text) <= _MAX_NUMBER_LENGTH and _WHOLE.fullmatch(text) else None
     if number is None or not least <= number <= most:
         upper = "below 2**63" if most == MAX_INT64 else f"up to {most}"

@@ -1,6 +1,6 @@
-"""The gather operators as values: their attributes, and what follows from them. Plain Python.
+"""The gather operators as values: their attributes, shapes and roles. Plain Python.
 
-The operations of the dialect, the run time and the reference all ask these.
+The operations of the dialect, the run time and the reference all use these values.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ class OperatorSpec(ABC):
     """One operator with its integer attributes, as its author wrote them or normalised."""
 
     name: ClassVar[str]
-    # Whether elements are added, and so are numbers; all other operators move bytes.
+    # Whether the operator adds elements, which then must be numbers; all other operators move bytes.
     adds: ClassVar[bool] = False
 
     def attributes(self) -> dict[str, int]:
@@ -176,7 +176,7 @@ class GatherElements(OperatorSpec):
         return (*indices_shape, *data_shape[len(indices_shape) :])
 
     def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
-        """Return data (data_outer, axis, data_inner, unit), indices (outer, indices, inner), out (those, unit).
+        """Return data (data_outer, axis, data_inner, unit), indices (outer, indices, inner), out (as indices, unit).
 
         Dimensions of data after the rank of indices, the unit, are read whole.
         """
@@ -199,7 +199,7 @@ class GatherReduce(OperatorSpec):
 
     name: ClassVar[str] = "gather_reduce"
     adds: ClassVar[bool] = True
-    # Whether each sum is divided by the number of slices in it, of a bag that has none by 1.
+    # Whether each sum is divided by its number of slices; by 1 where the bag is empty.
     divides: ClassVar[bool] = False
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
@@ -237,9 +237,9 @@ class GatherMax(GatherReduce):
 class GatherWeighted(GatherReduce):
     """Sums of slices that are each multiplied by a weight of its own.
 
-    The last dimension of indices has two places: an index, and the bits of its weight, a float of as many bits: float32
-    beside int32, float64 beside int64. A third has the bits of a bias, which is added to each product. Elements
-    narrower than the weight become floats of its width.
+    The last dimension of indices has two places: an index, and the bits of its weight, a float of the index's width:
+    float32 beside int32, float64 beside int64. A third place has the bits of a bias, which is added to each product.
+    Elements narrower than the weight become floats of its width.
     """
 
     name: ClassVar[str] = "gather_weighted"
@@ -289,11 +289,11 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a graph calls an operator; for the reader, and for the messages of errors.
+    """The node of a graph that an operator came from; for the reader, and for the messages of errors.
 
     Attributes:
         name: the node's name; empty when it has none.
-        outputs: the names of what it gives.
+        outputs: the names of its outputs.
     """
 
     name: str = ""

@@ -1,6 +1,6 @@
 """The versions of operators as their documents state them: a row of `VERSIONS` each, by name. Plain Python.
 
-`gathernest.ops` calls them; `Version.doc` is the docstring of one.
+`gathernest.ops` makes a function of each, whose docstring is `Version.doc`.
 """
 
 import re
@@ -20,12 +20,12 @@ class Version:
         operator: the rules that it has.
         types: the data types that its document allows.
         differs: how it differs from its neighbours.
-        example: what it is called with, and what it gives.
-        bounds: what an index outside of the axis means.
-        options: its attributes; those that `required` names have no default.
+        example: the arguments of a call, and its result.
+        bounds: the rule for an index outside of the axis.
+        options: the names of its attributes.
         required: the attributes without a default.
         has_negatives: whether negative indices count from the end; otherwise they are outside.
-        flattens: whether its result has its batch dimensions as one.
+        flattens: whether its result has one dimension in place of the batch dimensions.
     """
 
     name: str
@@ -94,7 +94,7 @@ _SECTIONS = """{summary}
     """
 _WITHOUT_NEGATIVES = "Gather slices as TensorFlow's Gather does: no index is negative."
 _WITH_ZEROS = "Gather slices; negative indices count from the end, any other outside gives zeros."
-# Of each kind of operator: the shape of its indices, what it does, and what it returns.
+# Each kind of operator has the shape of its indices, a summary, and the shape of its result.
 _SENTENCES = {
     Gather: (
         "any shape",
@@ -120,12 +120,12 @@ _OPTIONS = {
     (GatherNd, "batch_dims"): "batch_dims: in [0, min(rank(data), rank(indices))-1].",
 }
 
-_ONNX_TYPES = "the document's are all tensor types{}, with indices of {}; here any dtype and any integer dtype."
+_ONNX_TYPES = "the document allows all tensor types{}, and indices of {}; here any dtype, and any integer dtype."
 _WITHOUT_BFLOAT16 = _ONNX_TYPES.format(" but bfloat16", "int32 and int64")
 _WITH_BFLOAT16 = _ONNX_TYPES.format("", "int32 and int64")
 _INT64_WITHOUT_BFLOAT16 = _ONNX_TYPES.format(" but bfloat16", "int64")
 _INT64_WITH_BFLOAT16 = _ONNX_TYPES.format("", "int64")
-_OPENVINO_TYPES = "the document's are any supported type, with indices of any integer type; here any dtype."
+_OPENVINO_TYPES = "the document allows every supported type, and indices of any integer type; here any dtype."
 
 _ENTRIES = "([[1, 2], [3, 4]], [0, -1], axis=1)", "[[1, 2], [3, 4]]"
 _TUPLES = "([[0, 1], [2, 3]], [[0, 0], [1, 1]])", "[0, 3]"
@@ -135,7 +135,7 @@ _EACH = "([[1, 2], [3, 4]], [[0, 0], [1, 0]], 1)", "[[1, 1], [4, 3]]"
 _ROWS = (
     Version(
         *("openvino.Gather-7", Gather, _OPENVINO_TYPES),
-        "openvino.Gather-8 takes negative indices and gives zeros for those outside; onnx.Gather has no batch_dims.",
+        "openvino.Gather-8 takes negative indices and gives zeros for indices outside; onnx.Gather has no batch_dims.",
         ("([[1, 2], [3, 4]], [[0, 0], [1, 0]], 1, batch_dims=1)", "[[1, 1], [4, 3]]"),
         options=("axis", "batch_dims"),
         required=("axis",),
@@ -143,7 +143,7 @@ _ROWS = (
     ),
     Version(
         *("openvino.Gather-8", Gather, _OPENVINO_TYPES),
-        "openvino.Gather-7 rejects negative indices, and it and onnx.Gather those outside.",
+        "openvino.Gather-7 rejects negative indices; openvino.Gather-7 and onnx.Gather reject indices outside.",
         ("([1, 2, 3], [0, -1, 7], 0)", "[1, 3, 0]"),
         Bounds.ZERO,
         options=("axis", "batch_dims"),
@@ -156,7 +156,7 @@ _ROWS = (
     ),
     Version(
         *("onnx.Gather-11", Gather, _WITHOUT_BFLOAT16),
-        "its document allows negative indices, of which that of onnx.Gather-1 does not speak.",
+        "its document allows negative indices, which the document of onnx.Gather-1 does not mention.",
         _ENTRIES,
     ),
     Version("onnx.Gather-13", Gather, _WITH_BFLOAT16, "as onnx.Gather-11, with bfloat16.", _ENTRIES),

@@ -1,4 +1,4 @@
-"""Where the indices of a gather point, in NumPy: for all that is neither a kernel nor the reference. Plain Python."""
+"""The positions that indices mean, computed with NumPy: for all code that is not a kernel. Plain Python."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from .semantics import NO_NEGATIVE_INDICES, Bounds, IndexArithmetic, Shape, reso
 
 # The position of an index that means none.
 NOWHERE = -1
-# How many indices are looked at together: what is computed of them takes some MB at most.
+# Indices are examined in blocks of this number, so that temporary arrays take some MB at most.
 BLOCK = 1 << 16
 
 
@@ -22,7 +22,7 @@ def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
     Args:
         indices: any native integer dtype.
         size: of the axis.
-        bounds: what an index outside means; one that breaks the promise of `unchecked` means none.
+        bounds: the rule for an index outside; an index that breaks the promise of `unchecked` means no position.
 
     Spec: `ir.semantics.resolve_index`.
     """
@@ -48,7 +48,7 @@ def _remainder(indices: np.ndarray, size: int) -> np.ndarray:
     return indices % indices.dtype.type(size)
 
 
-# NumPy compares and computes in 64 bits exactly where the result has as many.
+# NumPy compares and computes exactly where the result fits in 64 bits.
 _SIGNED = IndexArithmetic(select=_select, remainder=_remainder)
 _UNSIGNED = IndexArithmetic(lambda indices, limit: indices < limit if limit else False, _select, _remainder)
 
@@ -56,7 +56,7 @@ _UNSIGNED = IndexArithmetic(lambda indices, limit: indices < limit if limit else
 def first_where(
     indices: np.ndarray, is_looked_for: Callable[[np.ndarray], np.ndarray], length: int = 1
 ) -> tuple[Shape, int] | None:
-    """Return the first place, in C order, of the indices that are looked for, and how many there are; None of none.
+    """Return the first place, in C order, of the indices that are looked for, and their number; None where none are.
 
     `is_looked_for` is handed vectors of whole tuples of `length`. The indices, of any strides, are copied only
     where their rank is above 32.
@@ -73,7 +73,7 @@ def first_where(
 
 
 def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int] | None:
-    """Return the first place of an index outside [-size, size-1], and how many there are; None of none.
+    """Return the first place of an index outside [-size, size-1], and the number of such indices; None where none are.
 
     Where there are several sizes, the components of tuples lie along the last dimension of indices.
     """
@@ -91,7 +91,7 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
 
 
 def reject_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
-    """Check that no index is negative, as an operator version wants it; raises BoundsError.
+    """Check that no index is negative, as an operator version requires; raises BoundsError.
 
     The message counts from `origin`, where these indices start in the whole.
 
@@ -109,7 +109,7 @@ def reject_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> No
 
 
 def place_in_whole(place: Shape, origin: Shape) -> Shape:
-    """Return the place in an array of a place in its block that starts at `origin`; () is where the array starts."""
+    """Convert a place in a block that starts at `origin` to a place in the whole array; () is the array's start."""
     return tuple(map(sum, zip(place, origin, strict=True))) if origin else place
 
 
@@ -136,6 +136,6 @@ def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> B
 
 def _empty_axis_message(problem: Problem) -> str:
     count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
-    said = "" if problem.version else f" with bounds='{problem.bounds}'"
+    mode = "" if problem.version else f" with bounds='{problem.bounds}'"
     remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
-    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{said}; {remedy}"
+    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{mode}; {remedy}"

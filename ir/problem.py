@@ -24,7 +24,7 @@ class Problem:
         table: the array that indices point into: data, or its gradient.
         indices: of an integer dtype.
         slices: the array with a slice for each index: the result of a gather, or its gradient.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         gradient: the attributes of a gradient; None for a gather.
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.
@@ -112,7 +112,7 @@ class Problem:
 
     @property
     def adds(self) -> bool:
-        """Whether elements are added, and so are numbers: of a gradient, and of a reduction."""
+        """Whether elements are added, as in a gradient and in a reduction, and so must be numbers."""
         return self.gradient is not None or self.operator.adds
 
     @property
@@ -139,4 +139,4 @@ class Problem:
 def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
     """Check that NumPy, which leaves sizes of 0 out, can make an array of that shape; raises InvalidGatherError."""
     if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
-        raise InvalidGatherError(f"{what} has no addresses; its sizes, but for those of 0, make 2**63 bytes or more")
+        raise InvalidGatherError(f"{what} has no addresses; its sizes other than 0 make 2**63 bytes or more")

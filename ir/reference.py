@@ -1,4 +1,4 @@
-"""The gather in plain NumPy: the first oracle, and what answers calls that no kernel does (yet). Meant to be read."""
+"""The gather in plain NumPy: the first oracle. It also answers calls that have no kernel (yet). Meant to be read."""
 
 import math
 from typing import Any
@@ -60,10 +60,10 @@ def run(
 
     Args:
         operator: with its attributes negative or not.
-        data: any shape of rank 1 or more, any dtype; dimensions that are not indexed at its end are carried whole.
+        data: any shape of rank 1 or more, any dtype; dimensions at its end that are not indexed are copied whole.
         indices: of a shape that fits, any native integer dtype; nobody may write to them meanwhile.
-        bounds: what an index outside means; with ZERO, one component of a tuple outside makes the whole slice zeros.
-        out: where to put the result: of its shape and dtype, and of no memory of the inputs.
+        bounds: the rule for an index outside; with ZERO, one component of a tuple outside makes the whole slice zeros.
+        out: where to put the result: of its shape and dtype, and without memory of the inputs.
 
     Returns:
         `out`, or a new C-contiguous array of the shape that `operator.result_shape` gives.
@@ -90,7 +90,7 @@ def run(
         np.take(read, positions[0], operator.axis, written, "clip")
     else:
         subscripts, is_none = _subscripts(operator, data.shape, indices.shape, shape, positions)
-        is_taken = data.flags.c_contiguous or len(subscripts) > 63  # as many arrays are NumPy's limit
+        is_taken = data.flags.c_contiguous or len(subscripts) > 63  # NumPy takes at most 64 subscripts
         is_taken = is_taken or (data.dtype.kind == "T" and SUBSCRIPTED_STRINGS_CRASH)
         if out.size and data.size and is_taken:
             rows: Any = 0
@@ -106,7 +106,7 @@ def run(
 
 
 def _positions(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
-    """Return the position of each index, `NOWHERE` for zeros; raises BoundsError as `resolve` does."""
+    """Return the position of each index, `NOWHERE` where the result is zeros; raises BoundsError as `resolve` does."""
     positions = resolve_all(indices, size, bounds)
     if indices.size and bounds is not Bounds.ZERO and (size == 0 or bounds is Bounds.ERROR):
         is_outside = positions == NOWHERE
@@ -118,7 +118,7 @@ def _positions(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
 def _subscripts(
     operator: OperatorSpec, shape: Shape, indices_shape: Shape, result_shape: Shape, positions: list[np.ndarray]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the subscripts of data for each slice of the result, and whether the slice is none of data.
+    """Return the subscripts of data for each slice of the result, and whether the slice is zeros in place of data.
 
     The dimensions at the end of data which no index selects from have no subscripts: slices hold them whole. All arrays
     broadcast over the other dimensions of the result.
@@ -147,12 +147,12 @@ def _subscripts(
 def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
     """Sum the slices of each bag in the order of its indices, from zero, or take the largest of them.
 
-    The largest begins with the first slice, and an element of a later one takes its place where it is larger. Slices of
-    a gather_weighted are multiplied by their weights first, and biases are added. Narrow elements become those of the
-    result before that. The sums of a mean are divided last, by the number of their slices in the dtype of the result.
+    The largest begins with the first slice, and an element of a later one takes its place where it is larger. Elements
+    are converted to the dtype of the result first; then slices of a gather_weighted are multiplied by their weights
+    and biases are added. The sums of a mean are divided last, by the number of their slices in the dtype of the result.
 
     Args:
-        operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO, and is no larger.
+        operator, indices, bounds: as for `run`; under ZERO an index outside adds nothing, and is no larger than zero.
         data: of rank 1 or more; a dtype that NumPy adds.
 
     Returns:
@@ -198,8 +198,8 @@ def gradient(
 
     Args:
         operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO.
-        grad: of the shape of what the gather gives; a dtype that NumPy adds.
-        scale: what the sums are multiplied by, as a number of the dtype of grad.
+        grad: of the shape of the gather's result; a dtype that NumPy adds.
+        scale: the factor of the sums, which is converted to the dtype of grad.
 
     Returns:
         A new array of shape `data_shape` and the dtype of grad.
@@ -222,7 +222,7 @@ def gradient(
 
 
 def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Carry out the operator or the gradient of a problem; of a gradient, `data` is grad; `out` is as for `run`.
+    """Carry out the operator or the gradient of a problem. For a gradient, `data` is grad; `out` is as for `run`.
 
     Raises:
         BoundsError: an index is not valid; `out` is untouched.

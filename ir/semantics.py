@@ -1,6 +1,6 @@
 """The rules of a gather as plain functions of shapes: attributes in, normalised attributes and shapes out.
 
-Everything that must know what a gather means asks here: the verifier, the passes, the run time and the interpreter.
+The verifier, the passes, the run time and the interpreter all use these rules.
 Shapes are tuples of ints; `DYNAMIC` stands for a size that is not known, and matches every size.
 """
 
@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 
 class Bounds(StrEnum):
-    """What an index outside the indexed axis means, for an axis of size s.
+    """The rules for an index outside the indexed axis, for an axis of size s.
 
     ERROR      valid in [-s, s-1], negatives wrap once; anything else raises BoundsError. ONNX, OpenVINO Gather-7.
     ZERO       valid as for ERROR; anything else gives a slice of zeros. OpenVINO Gather-8.
@@ -57,12 +57,12 @@ NUMBERS = IndexArithmetic()
 
 
 def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithmetic = NUMBERS) -> tuple[Any, Any]:
-    """Return the position that an index means on an axis, and whether it means one: the definition of the modes.
+    """Return the position that an index means on an axis, and whether it is valid: the definition of the modes.
 
     Args:
         index: exact; an unsigned index is never less than 0.
         size: of the axis, at least 1: on an empty axis no index is valid.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         arithmetic: how indices are compared and selected; Python's arithmetic if omitted.
 
     Returns:
@@ -83,7 +83,7 @@ def resolve_index(index: Any, size: Any, bounds: Bounds, arithmetic: IndexArithm
     return position, select(less(position, 0), False, less(position, size))
 
 
-# What public functions take as `bounds`.
+# The argument `bounds` of public functions has this type.
 BoundsMode = Bounds | Literal["error", "zero", "clip", "wrap", "unchecked"]
 _MODES = {mode.value: mode for mode in Bounds}
 
@@ -103,7 +103,7 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
 
 
 def integer_argument(value: Any, name: str, *, allow_array: bool = False, least: int = MIN_INT64) -> int:
-    """Return `value` as an int; raises InvalidGatherError, which names the argument, where it is none from `least` on.
+    """Return `value` as an int; raises InvalidGatherError, which names the argument, where it is no int >= `least`.
 
     With `allow_array` it may be a 0-D array or an array of one element, as OpenVINO's third input.
     """
@@ -209,7 +209,7 @@ def reaches_past(largest_index: int, axis_size: int | None) -> bool:
 
 
 def shapes_agree(left: Sequence[int], right: Sequence[int]) -> bool:
-    """Return whether two shapes can be the same, a dynamic size agreeing with any."""
+    """Return whether two shapes can be equal; a dynamic size agrees with every size."""
     if left == right:
         return True
     return len(left) == len(right) and all(a == b or DYNAMIC in (a, b) for a, b in zip(left, right, strict=True))

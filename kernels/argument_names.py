@@ -1,7 +1,7 @@
-"""Arguments that other functions and libraries have, and what they are called here.
+"""Arguments that other functions and libraries have, and their names here.
 
-A function that is timed in nanoseconds cannot take all names and look at them: `**others` costs 22 ns. Its `dim`,
-`mode` and `keepdim` have a default each, which costs less than a name-only argument.
+A function that is timed in nanoseconds cannot take any name and look at it: `**others` costs 22 ns. It has parameters
+`dim`, `mode` and `keepdim` with defaults, which cost less than a name-only argument.
 """
 
 import inspect
@@ -16,7 +16,7 @@ _AXIS = "axis=, as NumPy calls it"
 _BOUNDS = "bounds=: 'error', 'zero', 'clip', 'wrap', 'unchecked' or gathernest.Fill(value)"
 _KEPT = "indices of one more dimension, such as [2] in place of 2: the axis stays with size 1"
 _BATCHED = "gathernest.gather, which has batch_dims"
-# What is meant, by the argument that the function has, or none of its own ("").
+# The advice for a wrong name, by the argument that the function has instead, or "" for any function.
 _MEANT = {
     "dim": {
         "axis": _AXIS,
@@ -39,7 +39,7 @@ _MEANT = {
 
 
 def reject_others(function: Callable[..., object], others: Iterable[str]) -> None:
-    """Raise InvalidGatherError for the first of the arguments that a function does not have; names the one meant."""
+    """Raise InvalidGatherError for the first of the arguments, which a function does not have; names the right one."""
     for name in others:
         raise _not_an_argument(function, name)
 
@@ -53,9 +53,9 @@ def _not_an_argument(function: Callable[..., object], name: str) -> InvalidGathe
 
 
 def shown_without_elsewhere(function: _Function) -> _Function:
-    """Show a function without `**others`, and without the names of elsewhere, which are annotated as None.
+    """Show a function without `**others`, and without foreign names, which are annotated as None.
 
-    The arguments after the latter are shown as passed by name only.
+    The arguments after the foreign names are shown as passed by name only.
     """
     signature, parameters, by_name = inspect.signature(function), list[inspect.Parameter](), False
     for parameter in signature.parameters.values():
@@ -69,11 +69,11 @@ def shown_without_elsewhere(function: _Function) -> _Function:
 
 
 def elsewhere(function: Callable[..., object], **given: object) -> InvalidGatherError:
-    """Return the error of a call of a function that `shown_without_elsewhere` shows, with a name of elsewhere.
+    """Return the error of a call, with a foreign name, of a function that `shown_without_elsewhere` shows.
 
     Args:
-        function: that was called.
-        given: the names of elsewhere in their order; those that were not passed are None.
+        function: the function that was called.
+        given: the foreign names in their order; names that were not passed are None.
     """
     name = next(name for name, value in given.items() if value is not None)
     error = _not_an_argument(function, name)

@@ -1,7 +1,7 @@
 """Gathers whose indices out of range give a value of the caller's: `bounds=Fill(value)`.
 
-The gather runs under `bounds="zero"`, and NumPy puts the value in the places of the indices out of range, which are
-looked for once more. So it is exact for every dtype, and costs one more pass over the indices.
+The gather runs under `bounds="zero"`. Then NumPy finds the indices out of range, and puts the value in their places. So
+it is exact for every dtype, and costs one more pass over the indices.
 """
 
 from contextlib import suppress
@@ -20,13 +20,13 @@ _INEXACT = {"f": np.float64, "c": np.complex128}
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The bounds mode that gives `value` where an index is outside; valid are those of "error".
+    """The bounds mode that gives `value` where an index is outside [-s, s-1] on an axis of size s.
 
     Pass it as `bounds` of `gather`, `gather_nd` and `gather_elements`: `bounds=gn.Fill(-1)`.
 
     Attributes:
-        value: a scalar that data's dtype holds; floats are rounded to it. None is what JAX fills with: NaN (NaT) where
-            the dtype has one, else the smallest value of signed and the largest of unsigned integers and booleans.
+        value: a scalar that data's dtype holds; floats are rounded to it. None stands for JAX's default: NaN (NaT)
+            where the dtype has one, else the smallest signed or the largest unsigned integer, or True.
     """
 
     value: Any = None
@@ -57,21 +57,21 @@ class Fill:
 
 
 def _is_inexact(dtype: np.dtype) -> bool:
-    """Return whether a dtype holds rounded numbers; those of ml_dtypes have the kind V or f."""
+    """Return whether a dtype holds rounded numbers; floats of ml_dtypes have the kind V or f."""
     if dtype.kind in _INEXACT:
         return True
     return dtype.type.__module__ == "ml_dtypes" and "float" in dtype.type.__name__
 
 
 def _is_of_kind(given: np.dtype, dtype: np.dtype) -> bool:
-    """Return whether a dtype can stand for another: text for text, and a time, which has a unit, for a time alone."""
+    """Return whether values of a dtype may become another: texts to texts, times to times, numbers to numbers."""
     if given.kind in "mM":
         return given.kind == dtype.kind
     return (given.kind in "USO") == (dtype.kind in "USO")
 
 
 def _holds(element: np.ndarray, given: Any) -> bool:
-    """Return whether a converted value is the one that was given: rounded at most."""
+    """Return whether a converted value equals the given one, up to rounding."""
     if given.dtype.kind == "c" and element.dtype.kind != "c":
         return not given.imag.any() and _holds(element, given.real)
     if _is_inexact(element.dtype):
@@ -82,7 +82,7 @@ def _holds(element: np.ndarray, given: Any) -> bool:
 
 
 def _default(dtype: np.dtype) -> np.ndarray:
-    """Return what JAX fills with."""
+    """Return JAX's fill value of a dtype."""
     if _is_inexact(dtype):
         element = np.array(np.nan).astype(dtype)
         if np.isnan(element.astype(_INEXACT.get(dtype.kind, np.float64))):
@@ -98,7 +98,7 @@ def _default(dtype: np.dtype) -> np.ndarray:
 
 
 def places_outside(operator: OperatorSpec, shape: Shape, indices: np.ndarray) -> np.ndarray:
-    """Return which indices, or tuples of them, are outside: (shape of indices, without the components of tuples) bool.
+    """Return a mask of indices, or tuples, that are outside: (shape of indices, without the components of tuples) bool.
 
     Args:
         operator: its attributes normalised.

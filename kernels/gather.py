@@ -45,7 +45,7 @@ def gather(
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
             and not above axis; a negative value counts from the rank of indices.
-        bounds: what an index outside [-s, s-1] means on an axis of size s: "error", "zero", "clip", "wrap" or
+        bounds: the rule for an index outside [-s, s-1] on an axis of size s: "error", "zero", "clip", "wrap" or
             "unchecked", or `gn.Fill(value)`, which gives that value. "zero" gives an empty string for objects.
         out: where to put the result: its shape and dtype, writeable; strided or overlapping the inputs if need be. Of
             another library, it must share its memory; an `h5py.Dataset` or a `zarr.Array` is written by blocks, at once
@@ -91,7 +91,7 @@ def gather_nd(
             arrays as for `gather`.
         indices: (batch..., any shape, k), any integer dtype; 1 <= k <= rank(data) - batch_dims.
         batch_dims: leading dimensions that data and indices share, in [0, min(rank(data), rank(indices))-1].
-        bounds: what a component outside [-s, s-1] means on its axis of size s, as for `gather`; with "zero", one
+        bounds: the rule for a component outside [-s, s-1] on its axis of size s, as for `gather`; with "zero", one
             component outside makes the whole slice zeros.
         out: where to put the result, as for `gather`.
 
@@ -132,7 +132,7 @@ def gather_elements(
         data: rank 1 or more, any dtype; read in place whatever its strides. Dask arrays as for `gather`.
         indices: of data's rank, any integer dtype; sizes off the axis may be smaller than data's, never larger.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
-        bounds: what an index outside means, as for `gather`.
+        bounds: the rule for an index outside, as for `gather`.
         out: where to put the result, as for `gather`.
 
     Returns:
@@ -157,7 +157,7 @@ def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: Any, keys: Keys) ->
     """Run a call that was not found: look for it with arrays in place of others, then make its operator and run it."""
     try:
         known = READERS[type(data)](data), READERS[type(indices)](indices)
-    except (KeyError, TypeError, RuntimeError, ValueError):  # the long way says why, or finds another
+    except (KeyError, TypeError, RuntimeError, ValueError):  # the code below finds another way, or raises the error
         known = None
     if known is not None and out is None and (known[0] is not data or known[1] is not indices):
         found = CALLS.find(*known, None, *keys)

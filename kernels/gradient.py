@@ -40,7 +40,7 @@ def gather_grad(
     its chunks decide the order of the sums, not the workers that compute it.
 
     Args:
-        grad: the gradient of what the gather gave, of shape `data_shape[:axis] + indices.shape[batch_dims:] +
+        grad: the gradient of the gather's result, of shape `data_shape[:axis] + indices.shape[batch_dims:] +
             data_shape[axis+1:]`; integers (added modulo their width), floats and complex numbers. Floats narrower
             than 32 bits are added and scaled in float32 and rounded once.
         indices: as for `gather`.
@@ -48,10 +48,10 @@ def gather_grad(
         axis, batch_dims: as for `gather`.
         bounds: as for `gather`. With "zero", an index outside adds nothing; with "clip" and "wrap" it adds where it
             was read.
-        scale: a finite real number; for integers a whole one below 2**53. It is rounded to the dtype of the sums: one
-            too small for it is 0, and one too large is rejected, as infinity and NaN are.
-        out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced. That of
-            dask arrays may go to an `h5py.Dataset` or a `zarr.Array`, by blocks.
+        scale: a finite real number; for integers a whole number below 2**53. It is rounded to the dtype of the sums: a
+            number too small for it becomes 0, and a number too large is rejected, as infinity and NaN are.
+        out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced. For dask
+            arrays it may be an `h5py.Dataset` or a `zarr.Array`, which is written by blocks.
 
     Returns:
         `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad. Where threads split rows it is
@@ -93,7 +93,7 @@ def gather_nd_grad(
         scale, out: as for `gather_grad`.
 
     Returns:
-        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad, a view as that of `gather_grad`.
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad, a view as from `gather_grad`.
 
     Raises:
         BoundsError: a component is not valid under `bounds`; `out` is untouched.
@@ -148,8 +148,8 @@ def keys_of_gradient(
     operator: OperatorSpec, bounds: Bounds, shape: tuple[int, ...], factor: float = 1.0, *rest: object
 ) -> Keys:
     """Return the keys of a gradient's calls in the call cache; `rest` is its version, its node and its schedule."""
-    said = (operator, bounds, shape, repr(factor), *(rest or (None, None, None)), knobs.num_threads)  # 0.0 is not -0.0
-    return one_object(said), None, None
+    key = (operator, bounds, shape, repr(factor), *(rest or (None, None, None)), knobs.num_threads)  # 0.0 is not -0.0
+    return one_object(key), None, None
 
 
 def run_gradient(

@@ -34,12 +34,12 @@ TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or p
 
 
 class Kernel(CallableFromC, functools.partial[np.ndarray]):
-    """A compiled gather: call it, and read every stage that led to it.
+    """A compiled gather: it can be called, and has every stage that led to it.
 
     `kernel(data, indices, out=None)` gathers; see `gathernest.gather` for the arguments, the result and errors.
     Calls take arrays of the dtypes and ranks it was compiled for, of any sizes; others raise InvalidGatherError. Sizes
     or strides that its code does not serve (a dimension of size 1, another layout) get a kernel of their own, with the
-    schedule if one was given. So do calls with `out` where a new result is made in one go: they run `with_out`.
+    schedule if one was given. Calls with `out` run the kernel `with_out`, where that is another one.
     The kernel of a gradient takes grad for data, and returns an array of the shape of data that it was compiled for.
 
     It is a `partial` of machine code, since a `__call__` in Python takes 80 ns, half the time of a tiny call, before
@@ -64,17 +64,17 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
 
     @property
     def schedule(self) -> Schedule:
-        """How its nest is tiled, ordered and shared among threads; the empty schedule where a pipeline was given."""
+        """The tiling, order and parallelism of its nest; the empty schedule where a pipeline was given."""
         return self.plan.schedule
 
     @property
     def given_schedule(self) -> Schedule | None:
-        """The schedule that it was compiled with; None where one is chosen by the sizes."""
+        """The schedule that was given to compile it; None where the sizes choose one."""
         return NO_SCHEDULE if isinstance(self._given, Pipeline) else self._given
 
     @property
     def with_out(self) -> "Kernel":
-        """The kernel that its calls with `out` run, whose check goes before all that is written: for its stages."""
+        """The kernel that its calls with `out` run, which checks all indices before it writes."""
         return Kernel(self._problem.into(self._problem.result), self._given)
 
     def with_schedule(self, schedule: Schedule | Pipeline | str | None) -> "Kernel":
@@ -84,12 +84,12 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
 
     @property
     def plan(self) -> Plan:
-        """What it was compiled from."""
+        """The plan that it was compiled from."""
         return self._prepared.plan
 
     @property
     def key(self) -> str:
-        """What decides its code; kernels of one key are one."""
+        """The text that decides its code; kernels with one key are one."""
         return self.plan.key
 
     @property
@@ -145,13 +145,13 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
         """Compare it with its roofline bound, and with its schedule without each pass, timed in turn into one `out`.
 
         Args:
-            data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, made-up ones
-                of the sizes that it was compiled for.
-            rounds: how often each schedule is timed, 1 or more.
+            data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, arrays are
+                made up in the sizes that it was compiled for.
+            rounds: the number of times that each schedule is timed, 1 or more.
 
         Returns:
-            Bytes by stream, the roofline bound and the fraction of it, the machine model's and what the cost model
-            predicts, and what each pass is worth. Its `str` is a text, its `to_json()` the same for scripts.
+            Bytes by stream, the roofline bound and the fraction of it, the machine model's bound, the prediction of the
+            cost model, and the gain of each pass. Its `str` is a text, and its `to_json()` is for scripts.
 
         Raises:
             ExplainError: only one of data and indices is given, or nothing runs for these sizes.
@@ -180,19 +180,19 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     ) -> str:
         """Return a self-contained HTML page of every level that led to it, each line with its provenance.
 
-        It is compiled anew for that. Nothing is written and nothing is loaded from elsewhere.
+        The kernel is compiled anew for the page. Nothing is written, and the page loads nothing.
 
         Args:
             timing: whether to measure it, as `explain` does, over made-up arrays.
-            rounds: how often each schedule is timed, 1 or more.
-            against: another kernel or schedule beside it, each level with the lines that differ.
-            against_pipeline: the same with another pipeline.
-            against_machine: the same with the schedule for another machine, compiled for this CPU.
-            against_revision: the same as another revision of gathernest compiles it: of the checkout that it runs from.
+            rounds: the number of times that each schedule is timed, 1 or more.
+            against: another kernel or schedule to compare with; each level marks the lines that differ.
+            against_pipeline: another pipeline to compare with.
+            against_machine: another machine, whose schedule, compiled for this CPU, is compared.
+            against_revision: a revision of the checkout of gathernest, whose kernel is compared.
 
         Raises:
-            InvalidGatherError: several of them are given.
-            ScheduleError, KnobError, RevisionError: what is given cannot be had.
+            InvalidGatherError: several of the last four are given.
+            ScheduleError, KnobError, RevisionError: the kernel to compare with cannot be made.
             DependencyError: jinja2 or pygments is missing; the extra `report` installs them.
         """
         require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
@@ -204,7 +204,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "Kernel":
         """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given.
 
-        Its stages are those of calls with `out`, which is contiguous when omitted.
+        It serves calls with `out`, which is contiguous when omitted.
         """
         check_served(self._problem, data, indices)
         problem = _request(self._problem, self._given).problem(data, indices)
@@ -252,7 +252,7 @@ class _Calls:
         self.table = CallTable(MOST_REMEMBERED_OF_A_KERNEL)
 
     def native_call(self) -> Any:
-        """Return the builtin that serves the calls in the table and hands over the others; or `call`."""
+        """Return the builtin that serves the calls in the table and passes others to `call`; or `call` itself."""
         table, entry = self.table.native(), native_entry()
         return self.call if table is None else entry.call((table, self.call))
 
@@ -299,7 +299,7 @@ class _Calls:
 
 
 def _request(problem: Problem, schedule: Schedule | Pipeline | None) -> Request:
-    """Return what calls of a kernel ask for."""
+    """Return the request that calls of a kernel make."""
     shape = () if problem.gradient is None else problem.table.shape
     return Request(
         *(problem.operator, problem.bounds, problem.gradient, shape, problem.version, problem.node, schedule)
@@ -340,22 +340,22 @@ def compile(
             bags: rows of indices.
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
-        scale: what the sums of a gradient are multiplied by.
-        weights: of "gather_reduce", whether each index has a weight.
-        quantised: of "gather_reduce" and "gather_mean", whether rows of int8 or uint8 have a scale and a bias. The
-            kernel of either is the one that `gather_reduce` runs, and is called as that does: its `indices` are
+        scale: the factor of a gradient's sums.
+        weights: for "gather_reduce", whether each index has a weight.
+        quantised: for "gather_reduce" and "gather_mean", whether rows of int8 or uint8 have a scale and a bias. With
+            either option, the kernel takes the arguments that `gather_reduce` passes to it: its `indices` are
             (bags..., bag, 2), an index and the bits of a float beside it, int32 and float32 (int64 and float64 where
             data is float64); with `quantised` (bags..., bag, 3), and a bias last.
         schedule: a `Schedule` or its text; chosen by the sizes when omitted.
         pipeline: every pass from operator to loops, as `Kernel.pipeline` and `gathernest-opt -p` write them, in the
             place of the default ones and a schedule. Passes of other packages may be among them. Calls of other sizes
             get a kernel of their own, as the code may depend on them.
-        with_out: whether to compile for calls with `out`, too, and not at the first of them. With `bounds="error"` they
-            run other code: a new result is checked and copied in one go, and `out` must stay as it is when a call
+        with_out: whether to compile for calls with `out` now, too, and not at their first one. With `bounds="error"`
+            they run other code: a new result is checked and copied in one go, and `out` must stay as it is when a call
             fails. With other bounds there is nothing more to compile.
 
     Returns:
-        The kernel. Its stages and its source are those for a new result; its `with_out` has those of calls with `out`.
+        The kernel. Its stages and its source are for a new result; `with_out` has the stages of calls with `out`.
 
     Raises:
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.

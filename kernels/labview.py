@@ -1,4 +1,4 @@
-"""GatherND as LabVIEW's deep-learning toolkit has it: a node with a name that can be trained through."""
+"""The GatherND of LabVIEW's deep-learning toolkit: a node with a name and a backward pass."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,13 +21,13 @@ VERSION = "labview.GatherND"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatherNDBackward:
-    """What the backward pass of a GatherND needs; call it with the gradient of the output.
+    """The backward pass of a GatherND; call it with the gradient of the output.
 
     Attributes:
         operator: the operator with its `batch_dims`.
         indices: a copy of the indices.
         data_shape: the shape of data.
-        lda_coeff: what the gradient is multiplied by before it is handed to the previous layer.
+        lda_coeff: the factor of the gradient that the previous layer gets.
         node: the node's names.
     """
 
@@ -58,11 +58,11 @@ class GatherNDBackward:
 
 
 class GatherNDOutputs(NamedTuple):
-    """What `labview.GatherND` returns.
+    """The result of `labview.GatherND`.
 
     Attributes:
         output: the gathered slices.
-        backward: what the backward pass needs; None when the layer is not in training mode.
+        backward: the backward pass; None when the layer is not in training mode.
     """
 
     output: np.ndarray
@@ -86,9 +86,8 @@ def gather_nd(
         data: (batch..., indexed..., inner...), rank 1 or more, any dtype.
         indices: (batch..., any shape, k), any integer dtype, with 1 <= k <= rank(data) - batch_dims.
         batch_dims: in [0, min(rank(data), rank(indices))-1].
-        training: whether the layer is in training mode, and keeps what its backward pass needs.
-        lda_coeff: what the backward pass multiplies the gradient by before it hands it on. The output does not
-            depend on it.
+        training: whether the layer is in training mode, and so returns its backward pass.
+        lda_coeff: the factor of the gradient that the backward pass returns. The output does not depend on it.
         name: the node's name, kept in the IR and in the messages of errors.
         specified_outputs_name: the name of the output, kept in the IR.
         out: where to put the output.
@@ -100,10 +99,10 @@ def gather_nd(
         BoundsError: an index is outside [-size, size-1].
         InvalidGatherError: the attributes do not fit the shapes.
 
-    Types: the document's are all tensor types, with indices of int64; here any dtype and any integer dtype. Its
+    Types: the document allows all tensor types, and indices of int64; here any dtype, and any integer dtype. Its
     backward pass is for floats, complex numbers and integers.
 
-    Differs: from onnx.GatherND-13 in what it returns: its backward pass beside the output; and in its names.
+    Differs: from onnx.GatherND-13 it also returns its backward pass, and it has names.
 
     Example:
         >>> output, backward = gn.ops["labview.GatherND"]([[0.0, 1.0], [2.0, 3.0]], [[0, 0], [1, 1]], lda_coeff=0.5)

@@ -21,9 +21,9 @@ NegativeIndices = Literal["wrap", "outside"]
 
 _BOUNDS: dict[str, BoundsMode] = {"raise": "error", "wrap": "wrap", "clip": "clip"}
 _MODES = (*_BOUNDS, "fill")
-# What `bounds` of `gather` is here.
+# The mode here for each `bounds` of `gather`.
 _MODES_OF_BOUNDS = {"error": "raise", "zero": "fill", "unchecked": "raise", "drop": "fill"}
-# What messages of `gather` say of its arguments, and what these functions say of theirs.
+# Words in messages about arguments of `gather`, and the words for the arguments of these functions.
 _OWN_WORDS = {
     r"bounds='zero', 'clip' or 'wrap'": "mode='clip', 'wrap' or 'fill'",
     r"bounds='zero' to get zeros": "mode='fill' to get a value",
@@ -59,13 +59,13 @@ def take(
         indices: any shape, any integer dtype. Booleans are rejected, which NumPy takes for 0 and 1.
         axis: in [-rank(a), rank(a)-1]; None takes from `a` as one dimension in C order.
         out: where to put the result: its shape and a's dtype; see `gather`.
-        mode: what an index outside [-s, s-1] means on an axis of size s. "raise" is an error; "clip" is the nearest of
-            [0, s-1], and negatives are 0; "wrap" is modulo s; "fill" gives `fill_value`, as JAX does by default.
-        fill_value: for mode "fill": a scalar that a's dtype holds. None is JAX's: NaN (NaT) where the dtype has one,
-            else the smallest value of signed and the largest of unsigned integers and booleans.
+        mode: the rule for an index outside [-s, s-1] on an axis of size s. "raise" is an error; "clip" is the nearest
+            of [0, s-1], and negatives are 0; "wrap" is modulo s; "fill" gives `fill_value`, as JAX does by default.
+        fill_value: for mode "fill": a scalar that a's dtype holds. None stands for JAX's default: NaN (NaT) where the
+            dtype has one, else the smallest signed or the largest unsigned integer, or True.
         negative_indices: "wrap" counts them from the end under every mode but "wrap", as `jax.numpy.take_along_axis`
-            does for "clip", too; "outside" makes them indices out of range, as TensorFlow and torch have it. None is
-            what the modes say above.
+            does for "clip", too; "outside" makes them indices out of range, as in TensorFlow and torch. None leaves it
+            to the mode, as above.
 
     Returns:
         `out`, or a new C-contiguous array of shape `a.shape[:axis] + indices.shape + a.shape[axis+1:]`, of rank 0 where
@@ -145,7 +145,7 @@ def take_along_axis(
 
 
 def _bounds(function: Callable[..., object], mode: Any, fill_value: Any, others: dict[str, Any]) -> BoundsMode | Fill:
-    """Return the bounds mode that a mode is; raises InvalidGatherError for it and for arguments that there are not."""
+    """Return the bounds mode of a mode; raises InvalidGatherError for an unknown mode or argument."""
     reject_others(function, others)
     if isinstance(mode, str) and mode == "fill":
         return Fill(fill_value)
@@ -162,7 +162,7 @@ def _bounds(function: Callable[..., object], mode: Any, fill_value: Any, others:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    """Return an array as one dimension in C order; of a stored one with more, its values."""
+    """Return an array as one dimension in C order; a stored array with more dimensions is read."""
     return array if array.ndim == 1 else data_array(array).reshape(-1)
 
 
@@ -192,7 +192,7 @@ def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.nd
 
 
 def _positions(indices: ArrayLike, size: int, mode: str, negative_indices: str) -> np.ndarray:
-    """Return indices whose negative ones mean what `negative_indices` says under the gather's own rules."""
+    """Return indices whose negative values, under the gather's own rules, mean what `negative_indices` says."""
     if not isinstance(negative_indices, str) or negative_indices not in ("wrap", "outside"):
         raise InvalidGatherError(
             f"negative_indices must be 'wrap' (from the end), 'outside' (out of range) or None (as the mode has it), "

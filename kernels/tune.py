@@ -1,4 +1,4 @@
-"""Tuning: which schedule is the fastest for a gather on this machine, found by timing and recorded for later calls.
+"""Tuning: find the fastest schedule of a gather on this machine by timing, and record it for later calls.
 
 Every candidate is compiled, must give the default's bytes, and is timed in turn with the default (`kernels/tuning`).
 The winner of the race is confirmed in fresh pairs, or the default stays. `kernels/tuned_schedules` records it, and
@@ -51,8 +51,8 @@ def tune(
     """Find the fastest schedule of a gather or a gradient on this machine, and record it for calls like this one.
 
     Args:
-        operator, data, indices, axis, batch_dims, bounds, scale: as for `compile`. Arrays are timed as they are; for
-            specifications such as "1000x64xf32", and for the grad of a gradient, there are random ones.
+        operator, data, indices, axis, batch_dims, bounds, scale: as for `compile`. Arrays are timed as they are; random
+            arrays replace specifications such as "1000x64xf32" and the grad of a gradient.
         candidates: schedules to try beside the default; `lowering.schedule.candidates` gives them when omitted.
         time_limit_s: seconds that compiling a candidate may take, and one call of it.
         rounds: pairs in which the winner must beat the default; 15 or more.
@@ -63,7 +63,7 @@ def tune(
 
     Raises:
         InvalidGatherError: the arguments do not describe a gather that runs.
-        ScheduleError: a candidate cannot be read; one that is illegal for this nest is among the failures instead.
+        ScheduleError: a candidate cannot be read; a candidate that is illegal for this nest is among the failures.
         BoundsError: an index is not valid.
     """
     for name, array in (("data", data), ("indices", indices)):
@@ -81,17 +81,13 @@ def tune(
     tuner = Tuner(
         problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress, machine=machine_model()
     )
-    return _recorded(tuner.run(schedules))
-
-
-def _recorded(result: TuningResult) -> TuningResult:
-    """Put a result into the file of records, and return it with the file."""
+    result = tuner.run(schedules)
     key, record = result.problem_class, record_of(result)
     return replace(result, file=forget([key]) if record is None else save({key: record}))
 
 
 def record_of(result: TuningResult) -> Record | None:
-    """Return what is recorded of a result; None when no other schedule than the default could be timed."""
+    """Return the record of a result; None when no other schedule than the default could be timed."""
     found = result.confirmation
     if found is None:
         return None
@@ -112,7 +108,7 @@ def replay(record: Record, *, rounds: int = ROUNDS, timer: Timer = time_interlea
     """Measure a recorded winner against the default as it is now, on arrays like those it was found on.
 
     Returns:
-        How it did; None when the record says that the default stays, or its schedule is the default now.
+        The confirmation; None when the record says that the default stays, or its schedule is the default now.
 
     Raises:
         GathernestError: the schedule is no longer legal, or gives other bytes than the default.

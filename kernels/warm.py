@@ -27,7 +27,7 @@ SHAPES = {
     "middle axis": ("64x1000x32", "500", 1),
     "scalars": ("1000000", "100000", 0),
 }
-# One of each width, as one kernel serves all types of a width.
+# One type of each width, since one kernel serves all types of a width.
 ELEMENT_TYPES = ("f32", "f64", "i8", "i16")
 INDEX_TYPES = ("i64", "i32")
 BOUNDS = ("error", "zero")
@@ -38,14 +38,14 @@ OnKernel = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class WarmKernel:
-    """What came of one kernel.
+    """The outcome for one kernel.
 
     Attributes:
-        arguments: those of `gathernest.compile`.
-        key: what names the kernel; empty where the arguments do not describe one.
+        arguments: the arguments of `gathernest.compile`.
+        key: the key of the kernel; empty where the arguments do not describe one.
         outcome: `compiled` now, `cached` before, or `failed`.
-        seconds: how long it took.
-        reason: why it failed.
+        seconds: the time that it took.
+        reason: the reason of a failure.
     """
 
     arguments: Arguments
@@ -57,12 +57,12 @@ class WarmKernel:
 
 @dataclass(frozen=True, slots=True)
 class WarmResult:
-    """What `warm` did.
+    """The result of `warm`.
 
     Attributes:
-        kernels: one entry for each kernel; arguments that ask for the same one have one.
-        seconds: how long all of it took.
-        folder: the cache's.
+        kernels: one entry for each kernel; arguments that describe the same kernel share an entry.
+        seconds: the time of the whole.
+        folder: the folder of the cache.
     """
 
     kernels: tuple[WarmKernel, ...]
@@ -70,15 +70,15 @@ class WarmResult:
     folder: Path
 
     def count(self, outcome: str) -> int:
-        """Return how many kernels came out so."""
+        """Return the number of kernels with that outcome."""
         return sum(kernel.outcome == outcome for kernel in self.kernels)
 
 
 def usual_kernels() -> Iterator[dict[str, Any]]:
     """Yield the arguments of the kernels that most programs use.
 
-    Those are rows, short rows, the last axis, a middle axis and scalars (`SHAPES`), for elements of 4, 8, 1 and 2
-    bytes, int64 and int32 indices, and bounds `error` and `zero`. Sizes matter as far as a schedule follows from them.
+    They gather rows, short rows, the last axis, a middle axis and scalars (`SHAPES`), for elements of 4, 8, 1 and 2
+    bytes, int64 and int32 indices, and bounds `error` and `zero`. Sizes matter only as far as they decide a schedule.
     """
     for shapes, bounds, index_type, element in itertools.product(SHAPES.values(), BOUNDS, INDEX_TYPES, ELEMENT_TYPES):
         data, indices, axis = shapes
@@ -93,14 +93,14 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
         kernels: for each, the arguments of `compile` by name, arrays as text, such as
             `{"operator": "gather", "data": "1000x64xf32", "indices": "100xi64", "bounds": "zero"}`; the usual ones
             (`kernels.warm.usual_kernels`) when omitted.
-        jobs: how many processes compile at once; this one alone compiles when it is 1.
-        progress: called before each kernel with how many are done, how many there are, and the next one's arguments.
+        jobs: the number of processes that compile at once; this process alone compiles when it is 1.
+        progress: called before each kernel with the numbers of done and of all kernels, and the next one's arguments.
 
     Returns:
-        What was compiled, what was there already, and what failed and why.
+        The kernels that were compiled, that were there already, and that failed, with the reason.
 
     Raises:
-        GathernestError: a setting keeps kernels from being kept, or there can be no process for one of several jobs.
+        GathernestError: a setting forbids to keep kernels, or no process can be started for several jobs.
     """
     if knobs.always_compile or knobs.interpret:
         name = "GATHERNEST_ALWAYS_COMPILE" if knobs.always_compile else "GATHERNEST_INTERPRET"
@@ -116,7 +116,7 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
 
 
 def warm_one(arguments: Arguments) -> WarmKernel:
-    """Compile one kernel into the cache, or find it there; and that for calls with `out`, where it is another."""
+    """Compile one kernel into the cache, or find it there; also the kernel of calls with `out`, where it differs."""
     start, key = time.perf_counter(), ""
     try:
         problem = problem_of(**arguments)
@@ -137,7 +137,7 @@ def _is_cached(problem: Problem) -> bool:
     plan = planned(problem)
     folder = entry_folder(plan.key, plan.pipeline)
     if not (was_there := os.path.isdir(folder)):
-        RUNTIME.loaded.pop(plan.key, None)  # one that this process has from elsewhere is not kept there
+        RUNTIME.loaded.pop(plan.key, None)  # a kernel from another folder would not be stored in this one
     loaded = prepare_problem(problem).loaded
     if loaded is not None and not os.path.isdir(folder):
         raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
@@ -145,7 +145,7 @@ def _is_cached(problem: Problem) -> bool:
 
 
 def kernels_of(body: Callable[[], object]) -> WarmResult:
-    """Run something in a process that has run no gather yet, and return the kernels that it loaded or compiled."""
+    """Call `body`, in a process that has run no gather yet, and return the kernels that it loaded or compiled."""
     start = time.perf_counter()
     before = dict(RUNTIME.loaded)
     with knobs.scope(compile="now"):
@@ -159,7 +159,7 @@ def kernels_of(body: Callable[[], object]) -> WarmResult:
 
 
 def _distinct(kernels: Iterable[Arguments]) -> tuple[list[Arguments], list[WarmKernel]]:
-    """Return arguments that ask for different kernels, and what is wrong with the others."""
+    """Return the arguments of different kernels, and the failures of the others."""
     wanted: dict[str, Arguments] = {}
     rejected: list[WarmKernel] = []
     for arguments in kernels:
@@ -174,7 +174,7 @@ def _distinct(kernels: Iterable[Arguments]) -> tuple[list[Arguments], list[WarmK
 
 
 def _check_names(arguments: Arguments) -> None:
-    """Check that the arguments of a kernel are those of `compile`; raises GathernestError."""
+    """Check that a kernel has only arguments of `compile`, and the required ones; raises GathernestError."""
     allowed = inspect.signature(problem_of).parameters
     if not isinstance(arguments, Mapping):
         raise GathernestError(f"a kernel to compile is a dictionary of the arguments of compile, got {show(arguments)}")

@@ -1,4 +1,4 @@
-"""Pipelines: how their text becomes passes, and the recorder that keeps every stage."""
+"""Pipelines: the parser of their text, and the recorder that keeps every stage."""
 
 import dataclasses
 import shlex
@@ -21,7 +21,7 @@ from .schedule.schedule import parse_specs
 from .schedule.steps import Option, Step, read_options
 from .stage_files import Stage, StageFile
 
-# The stages as the passes make them.
+# Without edits, every stage is as its pass makes it.
 NO_EDITS: Mapping[int, ModuleOp] = MappingProxyType({})
 
 
@@ -67,7 +67,7 @@ def run_passes(module: ModuleOp, pipeline: str, context: Context) -> None:
 
     The whole verifier, which `run_pipeline` runs after every pass, takes as long as reading a model of many nodes.
 
-    What a pass raises comes as it is; `run_pipeline` names the pass.
+    The error of a pass is raised unchanged; `run_pipeline` names the pass.
     """
     for step in parse_passes(pipeline):
         step.apply(context, module)
@@ -102,16 +102,16 @@ def record_stages(
 
     Args:
         module: the input; it is changed.
-        passes: what to run.
+        passes: the passes to run, in order.
         context: of the module; one with every dialect of ours when omitted.
-        first: what the input is called.
+        first: the name of the input stage.
         printed: makes the text of a stage.
         verify: whether to verify.
-        edits: modules that replace those of stages, by number; the input is stage 0.
+        edits: modules that replace stages, by the number of the stage; the input is stage 0.
 
     Raises:
-        GathernestError: the input is rejected by a pass. Its `source`, and that of the errors below, repeats it: the
-            module below the command of `gathernest-opt` that runs the passes which were left.
+        GathernestError: the input is rejected by a pass. The `source` of each error repeats it: the module below the
+            command of `gathernest-opt` that runs the remaining passes.
         InternalError: a pass failed or left an invalid module. A ScheduleError where the pass is of another package.
     """
     context = context or make_context()
@@ -153,7 +153,7 @@ def read_edits(
     first: str = "operator",
     verify: bool = True,
 ) -> dict[int, ModuleOp]:
-    """Return edited stages as modules, by the number of the stage; raises GathernestError for one that does not fit."""
+    """Return edited stages as modules, by the number of the stage; raises GathernestError where one does not fit."""
     names = [first, *(step.name for step in passes)]
     return {file.number(names): read_module(file.text, file.path, context, verify=verify) for file in files}
 

@@ -24,10 +24,10 @@ class Program:
     """A program that may be on the PATH.
 
     Attributes:
-        purpose: what needs it; "tests" for what only tests run.
+        purpose: the ability that needs it; "tests" where only tests run it.
         package: the package of Debian and Ubuntu that has it.
         minimum: the oldest version that is understood; empty where every version is.
-        version_prefix: a pattern of what stands before the version in the output of `--version`.
+        version_prefix: a pattern of the text before the version in the output of `--version`.
         others: other names of its executable.
         is_numbered: whether its executables may end in `-` and the major version.
     """
@@ -90,11 +90,11 @@ def find(name: str, *, major: int | None = None, executable: str | None = None) 
 
     Args:
         name: a key of `PROGRAMS`.
-        major: the only major version that will do; any from the minimum on when None.
+        major: the major version to find; any from the minimum on when None.
         executable: a name or path to look for in place of the names in `PROGRAMS`.
 
     Raises:
-        DependencyError: no such program is there, or its version is not understood; says what to install.
+        DependencyError: no such program is there, or its version is not understood; names the package to install.
     """
     found, reasons = _look(name, major, executable)
     if found:

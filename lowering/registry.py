@@ -1,4 +1,4 @@
-"""The passes: what they are called, where they lie, and the pipelines that run them. Plain Python.
+"""The passes: their names, their modules, and the pipelines that run them. Plain Python.
 
 A new pass is a line of `PASSES`, and an entry in `schedule.STEPS` where a schedule is to have it. A pass is imported
 when a pipeline names it.
@@ -24,7 +24,7 @@ from .schedule.schedule import NO_SCHEDULE, Schedule
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-# Where each pass lies in `passes`, in the order of the pipeline `default`; those over modules of operators are last.
+# The module of each pass in `passes`, in the order of the pipeline `default`; passes on modules of operators are last.
 PASSES = {
     "normalize-gather": "canonicalize.canonical_form:NormalizeGather",
     "erase-element-type": "canonicalize.canonical_form:EraseElementType",
@@ -71,8 +71,8 @@ def _names_in(room: str) -> tuple[str, ...]:
 CANONICAL_NAMES, NEST_NAMES, LOOP_NAMES, OPERATOR_NAMES = map(_names_in, ("canonicalize", "nest", "loops", "operators"))
 # The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
 SCHEDULED_NEST = "hoist-invariants"
-# The pass that checks indices in another way than a nest of its own, and the one behind it for results that somebody
-# has where it writes before all are checked: no default pipeline has them.
+# The pass that checks indices in another way than in a nest of its own, and the pass behind it that protects a result
+# which somebody has while not all indices are checked; no default pipeline has them.
 CHECKING, COPYING = CHECKS = ("check-indices", "stage-result")
 WRITES_EARLY = ("fused", "counted")  # checks after which out is written before the last index is known to be valid
 NAMES = tuple(name for name in PASSES if name not in OPERATOR_NAMES)
@@ -99,16 +99,16 @@ def own_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
 
 
 def all_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
-    """Return every pass that a pipeline may name: ours, xDSL's, and those of other packages, which are imported.
+    """Return every pass that a pipeline may name: ours, xDSL's, and passes of other packages, which are imported.
 
-    To load a pass of another package raises ScheduleError where that fails; see `plugins.register`.
+    A factory of another package's pass raises ScheduleError where it fails; see `plugins.register`.
     """
     own = own_passes()
     return own | register("passes", [*own, *PIPELINES])
 
 
 def summary(name: str) -> str:
-    """Return what a pass does, in a line; raises ScheduleError where one of another package cannot be loaded."""
+    """Return the one-line summary of a pass; raises ScheduleError where a pass of another package cannot be loaded."""
     if name in PASSES:
         return (load_pass(name).__doc__ or "").partition("\n")[0]
     if name in own_passes():
@@ -119,8 +119,7 @@ def summary(name: str) -> str:
 def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, check: Check | None = None) -> str:
     """Return the pipeline that takes an operator to loops with a schedule.
 
-    Without `erase_sizes` the code keeps the sizes. `check` says how indices are checked, where that is not done in a
-    nest of its own.
+    Without `erase_sizes` the code keeps the sizes. `check` is the check of indices, unless that has a nest of its own.
     """
     nest = [name for name in NEST_NAMES if erase_sizes or name != "erase-sizes"]
     scheduled = [str(schedule)] if str(schedule) else []
@@ -136,8 +135,8 @@ PIPELINES = {
     "static": default_pipeline(NO_SCHEDULE, erase_sizes=False),
     "operators": ",".join([*OPERATOR_NAMES, "dce"]),
 }
-# `operators` is for modules of several operators. Those from `default` to `static` have no schedule here:
-# `default_pipeline` puts one in.
+# `operators` is for modules of several operators. `default` and `static` have no schedule here: `default_pipeline` puts
+# a schedule in.
 
 # A pass with its options, or a pipeline, in the text of a pipeline.
 _STEP = re.compile(r"([^\s,{}]+)(\s*\{[^{}]*\})?")
@@ -175,7 +174,7 @@ class Pipeline:
 
     @property
     def most_axis_size(self) -> int | None:
-        """The positions that an axis may have where `check-indices` is told their bits; None for any."""
+        """The most positions of an axis where `check-indices` has the option bits; None for any number."""
         bits = self._numbers(CHECKING, "bits")
         return 1 << min(bits) if bits else None
 
@@ -186,7 +185,7 @@ class Pipeline:
 
     @property
     def row_ranges(self) -> frozenset[tuple[int, int]]:
-        """The (fewest, most) bytes that a row must have where `bound-inner` lets the code count on them."""
+        """The (fewest, most) bytes that a row must have where `bound-inner` makes the code rely on them."""
         given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == "bound-inner")
         pairs = ([options.get(name, "0").lstrip("+-") for name in ("least", "most")] for options in given)
         return frozenset((int(least), int(most)) for least, most in pairs if least.isdecimal() and most.isdecimal())
@@ -199,7 +198,7 @@ class Pipeline:
 
     @property
     def missing_pass(self) -> str:
-        """The first pass that every way to loops has and this one does not; empty when it has them all."""
+        """The first pass that is needed to reach loops and that this pipeline lacks; empty when it lacks none."""
         given = {step[1] for step in _STEP.finditer(self.expanded())}
         _, *canonical = CANONICAL_NAMES  # without normalize-gather, which a normal gather does not need
         needed = (*canonical, "lower-to-nest", "fold-bounds", "lower-nest-to-loops")
@@ -217,25 +216,25 @@ _OF_XDSL = ("canonicalize", "cse")
 
 
 def passes_of_others(text: str) -> tuple[str, ...]:
-    """Return what names the passes of a pipeline that are neither this package's nor xDSL's: name, home and sources.
+    """Return an identity of each foreign pass of a pipeline, neither ours nor xDSL's: name, class and sources.
 
-    One of ours is another's when its `apply` was replaced. A pass without a file is like none of another process. Where
-    the passes have not been imported, nobody can have replaced one, and only a name of another's imports them.
+    Our own pass is foreign if its `apply` was replaced. A pass without a file has another identity in each process.
+    Where the passes have not been imported, none can have been replaced, and only a foreign name imports them.
     """
     others = {step[1] for step in _STEP.finditer(text)}.difference(PASSES, PIPELINES, _OF_XDSL)
     if f"{__package__}.pipeline" not in sys.modules and not others:
         return ()
     kinds = map(type, importlib.import_module(".pipeline", __package__).parse_passes(text))
-    return tuple(named for kind in kinds if (named := _named(kind)))
+    return tuple(named for kind in kinds if (named := _identity(kind)))
 
 
 def is_own(module: str) -> bool:
-    """Return whether a module that a pass is made of is of this package or of xDSL."""
+    """Return whether a module belongs to this package or to xDSL."""
     return module.startswith((f"{__package__}.", "xdsl."))
 
 
-def _named(kind: "type[ModulePass]") -> str:
-    """Return the name, the class and the sources of a pass of another package; empty of one of ours or xDSL's."""
+def _identity(kind: "type[ModulePass]") -> str:
+    """Return the name, the class and the sources of a foreign pass; empty for a pass of ours or xDSL's."""
     homes = [kind.apply.__module__, *(base.__module__ for base in kind.__mro__)]
     others = dict.fromkeys(home for home in homes if not is_own(home) and home not in ("abc", "builtins"))
     if not others and kind.__module__ == homes[0]:
@@ -259,7 +258,7 @@ def _version_and_source(module: str) -> str:
 
 
 def _digest(file: Path) -> str:
-    """Return a digest of a file, or where it is a package's of all files of the package but compiled ones."""
+    """Return a digest of a file, or, where it is the `__init__.py` of a package, of all its files but compiled ones."""
     root, digest = file.parent, hashlib.sha256()
     files = sorted(root.rglob("*")) if file.name == "__init__.py" else [file]
     for source in files:

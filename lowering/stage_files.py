@@ -1,7 +1,7 @@
-"""Stages as files: a dump has one each, and one that a person edits there replaces what its pass makes. Plain Python.
+"""Stages as files: a dump has a file for each, and a file that a person edits replaces its stage. Plain Python.
 
 `07-tile-loops.mlir` is the module after the seventh pass. Its first lines have the options by which `gathernest exec`
-runs it, and a digest of the rest, so a file that nobody edited is known, and replaces nothing.
+runs it, and a digest of the rest; a file that nobody edited is recognised by the digest, and replaces nothing.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ class Stage:
     Attributes:
         name: the pass with its options; `operator` for the module as it came.
         text: the module in MLIR text.
-        milliseconds: how long the pass took, without verification and printing.
+        milliseconds: the time of the pass, without verification and printing.
         op_count: operations in the module.
     """
 
@@ -46,10 +46,10 @@ class StageFile:
     text: str
 
     def number(self, stages: Sequence[str]) -> int:
-        """Return which of the stages of a pipeline it is; the first may have any name.
+        """Return the number of the stage of a pipeline that it is; the first stage may have any name.
 
         Raises:
-            GathernestError: it is none of them.
+            GathernestError: the pipeline has no such stage.
         """
         name, files = Path(self.path).stem, [f"{number:02}-{stage}" for number, stage in enumerate(stages)]
         if name in files or name.startswith("00-"):

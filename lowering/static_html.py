@@ -11,12 +11,12 @@ _CELL = "text-align:left;vertical-align:top;padding:.1em 1em .1em 0"
 
 
 def fragment(title: str, *parts: str) -> str:
-    """Return parts, which are HTML, below a title, which is text."""
+    """Return parts of HTML below a title, whose text is escaped."""
     return f'<div style="max-width:72em"><strong>{html.escape(title)}</strong>{"".join(parts)}</div>'
 
 
 def code(text: str) -> str:
-    """Return text as it stands, in a font of one width."""
+    """Return text unchanged, in a monospaced font."""
     return f'<pre style="{_CODE}">{html.escape(text.rstrip())}</pre>'
 
 
@@ -37,7 +37,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def fold(title: str, *parts: str, is_open: bool = False) -> str:
-    """Return parts, which are HTML, that a click on the title, which is text, opens and closes."""
+    """Return parts of HTML below a title, whose text is escaped; a click on it opens and closes them."""
     opened = " open" if is_open else ""
     summary = f'<summary style="cursor:pointer">{html.escape(title)}</summary>'
     return f"<details{opened}>{summary}{''.join(parts)}</details>"

@@ -52,7 +52,7 @@ def api_page(note: str) -> str:
         note,
         "`import gathernest as gn` has these names. The first call imports what it needs.",
     ]
-    lines += ["", "| name | what it is |", "|---|---|"]
+    lines += ["", "| name | meaning |", "|---|---|"]
     for name in (name for names in groups.values() for name in names):
         anchor = _heading(name).lower().replace(" ", "-").replace(".", "")
         lines.append(f"| [`gn.{name}`](#{anchor}) | {_doc(getattr(gn, name)).splitlines()[0]} |")
@@ -74,7 +74,7 @@ def _doc(thing: object) -> str:
 
 
 def _entry(name: str) -> Iterator[str]:
-    """Yield what is said of a public name."""
+    """Yield the lines of the entry of a public name."""
     thing = getattr(gn, name)
     is_error = inspect.isclass(thing) and issubclass(thing, Exception)
     if inspect.isfunction(thing):

@@ -12,10 +12,10 @@ _ROW, _GAP, _TOP, _PAD = 20.0, 22.0, 52.0, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A block of an array, or what a task gives.
+    """A block of an array, or the result of a task.
 
     Attributes:
-        name: what stands above it.
+        name: the text above it.
         rows: the text of each row, and the number of the chunk of data that it belongs to.
         is_used: whether a task reads it; others are dashed.
     """

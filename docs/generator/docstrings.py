@@ -3,7 +3,7 @@
 import re
 import textwrap
 
-# A section of items, `name: text`; of MLIR; of a doctest; and those of one paragraph.
+# The sections of items, `name: text`; of MLIR; and of one paragraph.
 ITEMS = ("Args", "Attributes", "Options", "Raises")
 MLIR = ("Input", "Output")
 WORDS = ("Preconditions", "Returns", "Types", "Differs", "Spec", "What it does not do")

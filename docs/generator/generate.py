@@ -62,7 +62,7 @@ def operators_page() -> str:
 
 
 def _section(text: str, start: str, end: str) -> str:
-    """Return what stands behind a heading of a docstring."""
+    """Return the text between a heading of a docstring and the next `end`."""
     return text.partition(start)[2].partition(end)[0].strip()
 
 
@@ -72,7 +72,7 @@ def knobs_page() -> str:
     lines += [
         "Each is an environment variable and an attribute of `gathernest.knobs`, which wins. Set variables before"
     ]
-    lines += ["the first call: one that was made before does not look at all of them again."]
+    lines += ["the first call: a call that was made before does not look at all of them again."]
     lines += ["A scope wins over both:"]
     lines += ["", "```python", "import gathernest as gn", "", "with gn.knobs.scope(num_threads=1):"]
     lines += ["    print(gn.gather([[1, 2], [3, 4]], [1]))", "```", "", "```text", "[[3 4]]", "```", ""]

@@ -63,7 +63,7 @@ def _with_parts(text: str, runs: list[Run]) -> str:
 
 
 def plots() -> dict[str, str]:
-    """Return the plot of families, and that of the cases of each run, as texts of SVG files, by their paths in docs."""
+    """Return the plots of families and of the cases of each run, as texts of SVG files, by their paths in docs."""
     runs = stored_runs(DOCS / "machines")
     drawn = {
         FAMILIES_PLOT: families_plot(runs, [_name(run) for run in runs], title=_title(runs[0]), notes=_plot_notes(runs))
@@ -96,7 +96,7 @@ def families_plot(runs: Sequence[dict[str, Any]], headings: Sequence[str], *, ti
     """Return the picture as SVG: a column for each run, with a bar for each family and a tick at its worst case.
 
     Args:
-        runs: what `as_json` returns, and stored runs hold.
+        runs: results of `as_json`, as stored runs hold them.
         headings: of their columns.
         title: the line above them.
         notes: the lines below them.
@@ -130,7 +130,7 @@ def _draw_family(root: Any, bars: Column, top: float, mean: dict[str, Any]) -> N
 
 
 def means_of(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the mean of all gathers, then those of the families."""
+    """Return the mean of all gathers, then the means of the families."""
     whole = {} if run["gathers"] is None else {ALL: run["gathers"]}
     return whole | run["families"]
 
@@ -239,7 +239,7 @@ def _both(run: Run, family: str) -> tuple[dict[str, Any] | None, dict[str, Any] 
 
 
 def _conditions(runs: list[Run]) -> str:
-    """Return a line for each machine: what it is, how it was measured, and where a peer wins."""
+    """Return a line for each machine: its name, the way of measuring, and the cases that a peer wins."""
     wrap = partial(fill, width=WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return "\n".join(wrap(f"* {_condition(run, runs)}") for run in runs)
 
@@ -315,7 +315,7 @@ def _machine(run: Run) -> str:
 
 
 def _short(run: Run, runs: list[Run]) -> str:
-    """Return what a column is called: the time, or the machine where there are several."""
+    """Return the heading of a column: the time, or the machine where there are several."""
     if len(runs) == 1:
         return "time"
     return f"{_name(run)}, {run['machine']['usable_cores']} cores"

@@ -44,8 +44,8 @@ class Sockets:
 
     Attributes:
         core: the model of one core, with the memory of its socket.
-        sockets, cores: how many sockets there are, and cores in each.
-        launch_ns_of_thread: what each thread adds to a launch.
+        sockets, cores: the number of sockets, and of cores in each.
+        launch_ns_of_thread: the time that each thread adds to a launch.
         remote_lines: how many times as long a random line of memory takes where the threads of all sockets read it.
     """
 
@@ -76,7 +76,7 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A gather, what is said to bound it, and its prediction for each number of threads."""
+    """A gather and its prediction for each number of threads."""
 
     case: Case
     by_threads: dict[int, Terms]

@@ -45,7 +45,7 @@ TIMED = QUIET, ALONE, FIRST, SECOND, FIRST_ALONE = (
 )
 WAITED = "first beside that"
 POSSIBLE = (
-    "Where no other core is free, the first call on one thread is what is possible, with the caches as the calls "
+    "Where no other core is free, the first call on one thread is the best possible, with the caches as the calls "
     "before left them: up to 1.00× beside it, a call waits for nobody."
 )
 

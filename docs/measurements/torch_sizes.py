@@ -2,8 +2,8 @@
 
     python docs/measurements/torch_sizes.py [--large]
 
-Each row has the time of an operator divided by that of torch's own function, in CPU time of one thread, by turns. The
-sizes in the table of `interop/torch_operators.py` are those from which the ratio is below 1, rounded up.
+Each row has the time of an operator divided by the time of torch's own function, in CPU time of one thread, by turns.
+The sizes in the table of `interop/torch_operators.py` are the sizes from which the ratio is below 1, rounded up.
 """
 
 import sys
@@ -76,7 +76,7 @@ def _cases(torch: Any, rows: int, columns: int, count: int, wants_grad: bool) ->
 
 
 def _ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int) -> float:
-    """Return the least time of one call divided by that of another, by turns."""
+    """Return the least time of one call divided by the least time of another, by turns."""
     least = [float("inf")] * 2
     for number in range(rounds + 1):
         for place, call in enumerate((ours, theirs)):

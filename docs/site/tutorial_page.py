@@ -21,7 +21,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def tutorial_page(path: Path = TUTORIAL) -> str:
-    """Run a marimo notebook, and return its cells as Markdown; raises what a cell of it raises."""
+    """Run a marimo notebook, and return its cells as Markdown; an exception of a cell is raised."""
     outputs, _ = _loaded(path).app.run()
     text = path.read_text(encoding="utf-8")
     cells = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]

@@ -18,36 +18,36 @@ from ..semantics import Bounds
 
 I64 = IntegerType(64)
 
-# On an argument: how it is seen, a `#gather.view`.
+# An argument has the `#gather.view` through which the function sees the caller's array.
 VIEW = "gather.view"
-# On a tensor argument or result: the strides of an array that is not contiguous.
+# A tensor argument or result has the strides of an array that is not contiguous.
 BYTE_STRIDES = "gather.byte_strides"
-# On a function: the least size of each indexed axis that its code holds for.
+# A function has the least size of each indexed axis for which its code is right.
 MIN_AXIS_SIZES = "gather.min_axis_sizes"
-# On a function: its code holds for axes of less than 2**31 only, whose positions fit in 32 bits.
+# A function has this where its code is right only for axes of less than 2**31, whose positions fit in 32 bits.
 NARROW_AXES = "gather.narrow_axes"
-# On a function: the number of positions that an axis may have at most.
+# A function has the largest size of an axis for which its code is right.
 MOST_AXIS_SIZE = "gather.most_axis_size"
-# On a function: the fewest and the most elements of a row that its code holds for; 0 for any number.
+# A function has the fewest and the most elements of a row for which its code is right; 0 sets no upper limit.
 ROW_SIZES = "gather.row_sizes"
-# On a function: out is new. Where the function returns another number than 0, out holds anything, and is discarded.
+# A function has this where out is new: if it returns a number other than 0, out holds anything and is discarded.
 FRESH_OUT = "gather.fresh_out"
-# On a number that a function takes: its value, the scale of a gradient.
+# An argument that is a number has its value, the scale of a gradient.
 SCALE = "gather.scale"
-# On an operator: the name of the node of a graph that it came from.
+# An operator has the name of the graph node that it came from.
 NODE = "gather.node"
-# On an operator: the names of its node's outputs, an array of strings.
+# An operator has the names of its node's outputs, an array of strings.
 OUTPUTS = "gather.outputs"
-# On a `vector.from_elements`: its elements are loaded by one gather instruction.
+# A `vector.from_elements` has this where one gather instruction loads its elements.
 GATHERED = "gathered"
-# On an upstream loop: the names of the loops that it was, separated by commas.
+# An upstream loop has the names of the loops that it was made from, separated by commas.
 LOOP_NAMES = "gather.loops"
 
 
 def node_name(op: Operation) -> str | None:
     """Return the name of the node that an operation came from, or None where it came from none."""
     node = op.attributes.get(NODE)
-    if isinstance(node, BytesAttr):  # xDSL reads text that is not ASCII so
+    if isinstance(node, BytesAttr):  # xDSL reads text that is not ASCII as bytes
         return node.data.decode(errors="replace")
     return node.data if isinstance(node, StringAttr) else None
 
@@ -82,10 +82,10 @@ def _dimension(parser: AttrParser) -> int:
 
 @irdl_attr_definition
 class ViewAttr(Data[tuple[tuple[str, tuple[int, ...]], ...]]):
-    """`#gather.view<batch[0], outer[], axis[1], inner[2, 3]>`: how a kernel sees an argument.
+    """`#gather.view<batch[0], outer[], axis[1], inner[2, 3]>`: the dimensions of an argument, as a kernel sees them.
 
-    Names each dimension and lists the dimensions of the caller's array that it merges; dimensions of size 1 are left
-    out. Carried by the arguments of a function from `collapse-dims` on.
+    It names each dimension and lists the dimensions of the caller's array that it merges; dimensions of size 1 are left
+    out. The arguments of a function have it from `collapse-dims` on.
     """
 
     name = "gather.view"

@@ -2,19 +2,19 @@
 
 All have a source, indices, and either a result (on tensors) or `into` (on memrefs), a bounds mode, and the name of the
 operator version they came from. Their integer attributes, the shape of the result and the roles of dimensions are those
-of their `SPEC`, a class of `ir.operator_spec`; `_operator` makes an operation of it. The source of a gather is data.
+of their `SPEC`, a class of `ir.operator_spec`; `_operator` adds them to an operation. The source of a gather is data.
 
-A gradient is a scatter-add: its source is `grad`, the gradient of what the gather gave. Each slice of it is added to
-where the gather of the same attributes would have read it, in the order of the indices, onto zeros; the sums are
-multiplied by `scale`. A slice whose index is outside under `bounds zero` adds nothing. Elements have a sum: floats of
-32 or 64 bits, integers (modulo their width), and complex.
+A gradient is a scatter-add: its source is `grad`, the gradient of the gather's result. Each slice of it is added to
+the place where the gather reads that slice, in the order of the indices, onto zeros; the sums are multiplied by
+`scale`. A slice whose index is outside under `bounds zero` adds nothing. Elements must have a sum: they are floats of
+32 or 64 bits, integers (modulo their width), or complex.
 
 A reduction sums the slices of each bag, the indices along the last dimension, from zero and in the order of the
 indices. An index that is outside under `bounds zero` adds nothing; a bag without an index gives zeros. A mean is a sum
-that is divided by the number of slices in it, in the type of the sum; that of an empty bag by 1. A gather_max begins
-with the slice of the first index, and takes an element of a later one where it is larger. So of equal elements the
-first stays, a NaN stays where it is the first, and is left out where it is not. Under `bounds zero` an index outside
-gives zeros where it is the first, and is left out where it is not.
+that is divided by its number of slices, or by 1 where the bag is empty, in the type of the sum. A gather_max begins
+with the slice of the first index, and takes an element of a later slice where it is larger. So the first of equal
+elements stays, and a NaN stays where it is the first element and is left out elsewhere. Under `bounds zero` an index
+outside gives zeros where it is the first, and is left out elsewhere.
 """
 
 import math
@@ -80,7 +80,7 @@ AnyShaped = TensorType | MemRefType
 
 
 class OperatorOp(IRDLOperation, ABC):
-    """What every gather operator has.
+    """The base class of the gather operators.
 
     `unsigned` says that the index type was unsigned before its signedness was erased; `version` names the operator
     it came from, such as "openvino.Gather-8".
@@ -91,7 +91,7 @@ class OperatorOp(IRDLOperation, ABC):
     INTEGERS: ClassVar[tuple[str, ...]]
     # Properties that not all operators have, as a part of their text.
     OWN_FORMAT: ClassVar[str] = ""
-    # What messages call the source, and what has a slice for each index.
+    # Messages use these names for the source, and for the array that has a slice for each index.
     SOURCE: ClassVar[str] = "data"
     SLICES: ClassVar[str] = "a result"
 
@@ -129,19 +129,19 @@ class OperatorOp(IRDLOperation, ABC):
 
     @property
     def target(self) -> SSAValue:
-        """What is written: the result on tensors, `into` on memrefs."""
+        """The value that is written: the result on tensors, `into` on memrefs."""
         target = self.result if self.result is not None else self.out
         assert target is not None
         return target
 
     @property
     def table(self) -> SSAValue:
-        """The value that has the shape of data: what the indices point into."""
+        """The value that the indices point into; it has the shape of data."""
         return self.source
 
     @property
     def slices(self) -> SSAValue:
-        """The value that has the shape of what a gather gives: one slice for each index."""
+        """The value that has one slice for each index, and so the shape of the gather's result."""
         return self.target
 
     def integer(self, name: str) -> int:
@@ -163,7 +163,7 @@ class OperatorOp(IRDLOperation, ABC):
     def normalized(self) -> OperatorSpec:
         """Return the operator as a value, checked against the shapes; raises InvalidGatherError."""
         data, indices = self.shapes()
-        has_tail = self.SPEC is GatherElements  # dimensions of data after the rank of indices are an element's own
+        has_tail = self.SPEC is GatherElements  # dimensions of data after the rank of indices belong to its elements
         return self.spec().normalized(data[: len(indices)] if has_tail else data, indices)
 
     def normalize(self) -> None:
@@ -177,7 +177,7 @@ class OperatorOp(IRDLOperation, ABC):
         return self.normalized().roles(len(data), indices)
 
     def infer_type(self) -> TensorType:
-        """Return the type of what the gather gives, on tensors; raises InvalidGatherError."""
+        """Return the type of the gather's result on tensors; raises InvalidGatherError."""
         assert isinstance(self.source.type, AnyShaped)
         return TensorType(self.source.type.element_type, self.normalized().result_shape(*self.shapes()))
 
@@ -262,12 +262,12 @@ class GradientOp(OperatorOp):
 
     @property
     def slices(self) -> SSAValue:
-        """The gradient of what the gather gave."""
+        """The gradient of the gather's result."""
         return self.source
 
     @property
     def factor(self) -> float:
-        """What the sums are multiplied by."""
+        """The number that the sums are multiplied by."""
         return 1.0 if self.scale is None else self.scale.value.data
 
     def verify_(self) -> None:
@@ -282,7 +282,7 @@ class GradientOp(OperatorOp):
 
 
 class ReductionOp(OperatorOp):
-    """What every reduction has: slices along the first axis of data, and bags along the last dimension of indices."""
+    """The base class of reductions: slices are along the first axis of data, bags along the last one of indices."""
 
     @property
     def divides(self) -> bool:
@@ -291,7 +291,7 @@ class ReductionOp(OperatorOp):
         return self.SPEC.divides
 
     def sum_type(self) -> Attribute:
-        """Return the type that elements have when they are added: f32 of narrower floats."""
+        """Return the type in which elements are added: f32 for narrower floats."""
         assert isinstance(self.source.type, AnyShaped)
         element = self.source.type.element_type
         return Float32Type() if isinstance(element, Float16Type | BFloat16Type) else element
@@ -313,7 +313,7 @@ class ReductionOp(OperatorOp):
 
 
 class WeightedOp(ReductionOp):
-    """What the weighted sum and the weighted mean have: indices with the bits of a weight beside each of them."""
+    """The base class of the weighted sum and mean, whose indices have the bits of a weight beside each of them."""
 
     OWN_FORMAT: ClassVar[str] = "(`unsigned_data` $unsigned_data^)?"
 
@@ -338,11 +338,11 @@ _Kind = TypeVar("_Kind", bound=OperatorOp)
 
 
 def _operator(spec: type[OperatorSpec], suffix: str = "") -> Callable[[type[_Kind]], type[_Kind]]:
-    """Make a class the operation of an operator: its name, its integer attributes and its text follow from that."""
+    """Return a decorator that makes a class an operation: it adds the operator's name, integer attributes and text."""
 
     def define(kind: type[_Kind]) -> type[_Kind]:
         kind.name, kind.SPEC, kind.INTEGERS = f"gather.{spec.name}{suffix}", spec, attribute_names(spec)
-        kind.__annotations__ |= {"SPEC": ClassVar, "INTEGERS": ClassVar}  # for xDSL, which takes them for fields
+        kind.__annotations__ |= {"SPEC": ClassVar, "INTEGERS": ClassVar}  # without these xDSL takes them for fields
         for name in kind.INTEGERS:
             setattr(kind, name, prop_def(IntegerAttr.constr(builtin.I64)))
         integers = " ".join(f"`{name}` ${name}" for name in kind.INTEGERS)
@@ -383,7 +383,7 @@ class GatherNdOp(OperatorOp):
 class GatherElementsOp(OperatorOp):
     """Elements of data, each by an index of its own along one axis.
 
-    Dimensions of data after the rank of indices are an element's own, and carried whole.
+    Dimensions of data after the rank of indices belong to the elements, and are copied whole.
 
     ```
     %r = gather.gather_elements %data, %indices axis 1 bounds error
@@ -467,8 +467,8 @@ class GatherWeightedOp(WeightedOp):
          : tensor<9x4xf16>, tensor<2x3x2xi32> -> tensor<2x4xf32>
     ```
 
-    Data of f16, bf16, f32 and integers of 8 bits have indices of i32, beside weights of f32; data of f64 have those of
-    i64, beside weights of f64. A third place has the bits of a bias, which is added to the product. `unsigned_data`
+    Data of f16, bf16, f32 and integers of 8 bits have indices of i32, beside weights of f32; data of f64 have indices
+    of i64, beside weights of f64. A third place has the bits of a bias, which is added to the product. `unsigned_data`
     says that integers were unsigned before their signedness was erased.
     """
 

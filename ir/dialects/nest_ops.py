@@ -52,7 +52,7 @@ def memref_at(op: IRDLOperation, memory: SSAValue, subscripts: Sequence[SSAValue
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The end of a loop body; with a value it adds to what the loop sums."""
+    """The end of a loop body; its value, if any, is added to the loop's sum."""
 
     name = "gather.yield"
     value = opt_operand_def(I64)
@@ -74,12 +74,12 @@ class LoopOp(IRDLOperation):
     %bad = gather.loop check_indices(%i) = %lower to %upper step %step sum { ... gather.yield %one : i64 }
     ```
 
-    Iterations may run in any order, but for an ordered loop: those run one after the other, as a sum of floats needs. A
-    summing loop gives the sum of what its iterations yield, modulo 2**64, so tiling, interchanging and running it in
-    parallel change nothing.
+    Iterations may run in any order; only an ordered loop runs them one after the other, as a sum of floats needs. A
+    summing loop gives the sum of the values that its iterations yield, modulo 2**64, so tiling, interchanging and
+    running it in parallel change nothing.
 
-    The text has methods of its own: in an `assembly_format` the argument of a region stands inside of it, and so does
-    its terminator.
+    The text has methods of its own, since an `assembly_format` prints a region's argument and terminator inside the
+    region.
     """
 
     name = "gather.loop"
@@ -263,7 +263,7 @@ class AccumulateOp(IRDLOperation):
     gather.accumulate %element, %out[%i, %j] if %valid max %first : f32, memref<5x4xf32>
     ```
 
-    A vector is added to as many elements, which lie along the last dimension. Integers are added modulo their width.
+    A vector is added to adjacent elements along the last dimension. Integers are added modulo their width.
     With `max` the element takes the place of the one in memory where it is larger, or where `first` is true.
     """
 

@@ -40,7 +40,7 @@ def ir_element_type(dtype: np.dtype) -> Attribute:
 def numpy_dtype(element_type: Attribute) -> np.dtype:
     """Return the dtype of an element type that `ir_element_type` gave, or that was erased to a width.
 
-    Integers wider than 64 bits, which NumPy has none of, are void elements of that size.
+    Integers of 128 bits, which NumPy does not have, are void elements of that size.
     """
     if isinstance(element_type, BytesType):
         name, size = element_type.numpy_name.data, element_type.size_bytes.value.data
@@ -51,7 +51,7 @@ def numpy_dtype(element_type: Attribute) -> np.dtype:
 
 
 def dense_array(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
-    """Return the array that a dense constant is."""
+    """Return the value of a dense constant as an array."""
     dtype = numpy_dtype(dense.get_element_type())
     stored = np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("<")
     return np.frombuffer(dense.data.data, stored).astype(dtype).reshape(dense.get_shape())

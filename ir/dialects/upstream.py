@@ -1,9 +1,9 @@
-"""What upstream MLIR has and xDSL lacks.
+"""Operations and syntax of upstream MLIR that xDSL lacks.
 
-`memref.prefetch`, `vector.from_elements`, `vector.compressstore`, and of vectors `arith.cmpf`, `arith.sitofp`,
-`arith.uitofp` and `arith.select` by a vector of conditions. xDSL prints `scf.parallel` in the generic form only:
-`ParallelOp` is xDSL's with upstream's syntax. It and `SelectOp` have methods for their text: in an `assembly_format`
-the arguments of a region stand inside of it, and no type of a mandatory operand can be left out where it is i1.
+They are `memref.prefetch`, `vector.from_elements`, `vector.compressstore`, and the vector forms of `arith.cmpf`,
+`arith.sitofp`, `arith.uitofp` and `arith.select`. xDSL prints `scf.parallel` in the generic form only: `ParallelOp` is
+xDSL's with upstream's syntax. It and `SelectOp` have methods for their text, since an `assembly_format` prints the
+arguments of a region inside of it, and cannot leave out the type of a mandatory operand where that is i1.
 """
 
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ class PrefetchOp(IRDLOperation):
     memref = operand_def(base(MemRefType))
     indices = var_operand_def(IndexType())
     locality = prop_def(IntegerAttr[I32], prop_name="localityHint")
-    # Those that read, of the data cache, are the only ones: other values do not print.
+    # The text has only prefetches for reading, into the data cache.
     is_write = prop_def(BoolAttr, BoolAttr.from_bool(False), prop_name="isWrite")
     is_data_cache = prop_def(BoolAttr, BoolAttr.from_bool(True), prop_name="isDataCache")
 
@@ -129,7 +129,7 @@ class PrefetchOp(IRDLOperation):
     def verify_(self) -> None:
         memref_at(self, self.memref, self.indices)
         if self.is_write.value.data or not self.is_data_cache.value.data:
-            raise VerifyException("memref.prefetch: expected one that reads, of the data cache")
+            raise VerifyException("memref.prefetch: expected a prefetch for reading, into the data cache")
         if not 0 <= self.locality.value.data <= 3:
             raise VerifyException(f"memref.prefetch: expected a locality of 0 to 3, got {self.locality.value.data}")
 
@@ -160,7 +160,7 @@ class FromElementsOp(IRDLOperation):
 
 @irdl_op_definition
 class CompressStoreOp(IRDLOperation):
-    """Store the lanes of a vector for which a mask holds side by side, in their order.
+    """Store the lanes of a vector whose mask is true, side by side and in their order.
 
     `vector.compressstore %list[%place], %mask, %vector : memref<2056xi64>, vector<8xi1>, vector<8xi64>`
     """
@@ -183,7 +183,7 @@ class CompressStoreOp(IRDLOperation):
         memory = memref_at(self, self.base, self.indices)
         assert isinstance(self.mask.type, VectorType) and isinstance(self.value.type, VectorType)
         if self.mask.type.get_shape() != self.value.type.get_shape():
-            raise VerifyException("vector.compressstore: expected a mask of as many lanes as the vector")
+            raise VerifyException("vector.compressstore: expected a mask with one lane for each lane of the vector")
         if memory.element_type != self.value.type.element_type:
             raise VerifyException(
                 f"vector.compressstore: expected a vector of {memory.element_type}, got {self.value.type}"
@@ -210,7 +210,7 @@ class CmpfOp(arith.CmpfOp):
         if not isinstance(self.lhs.type, VectorType):
             return super().verify_()
         if self.lhs.type != self.rhs.type or self.result.type != _conditions(self.lhs.type):
-            raise VerifyException("arith.cmpf: expected vectors of one type, and as many conditions")
+            raise VerifyException("arith.cmpf: expected vectors of one type, and one condition for each lane")
 
 
 class SelectOp(arith.SelectOp):

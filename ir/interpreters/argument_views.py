@@ -1,4 +1,4 @@
-"""How a function's arguments see a caller's arrays: the views that `collapse-dims` leaves on them, as ndarrays."""
+"""Bind a caller's arrays to a function's arguments: as ndarrays, by the views that `collapse-dims` gives arguments."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from ..errors import BoundsError, InternalError, ScheduleError
 from ..modules.context import find_function
 from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS, Shape
 
-# What an element of a result holds before a stage runs: one that is not written stands out.
+# Each byte of a result has this value before a stage runs, so that an element that is never written is noticed.
 UNWRITTEN = 0xA5
 
 
@@ -42,7 +42,7 @@ def bind_arguments(
 
     Raises:
         BoundsError: the axis has another size than the code was made for.
-        InternalError: a view has not the sizes or the strides that its type says.
+        InternalError: a view does not have the sizes or the strides of its type.
     """
     types = function.function_type.inputs.data
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
@@ -62,11 +62,11 @@ def bind_arguments(
 
 
 def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None, name: str = "out") -> np.ndarray:
-    """Return the view of `array` that an argument of that type sees; errors call it by its name.
+    """Return the view of `array` for an argument of type `type_`; errors call the argument `name`.
 
-    An erased element type is seen as integers of its width, with one more dimension when an element has several; a
-    `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies; raises
-    InternalError where the view has not the sizes or the strides that the type says.
+    Elements of an erased type become integers of its width, with one more dimension when an element has several; a
+    `#gather.view` merges dimensions. Elements that are no integers become void elements. Nothing is copied; raises
+    InternalError where the view does not have the sizes or the strides of the type.
     """
     assert isinstance(type_, AnyShaped)
     dtype = numpy_dtype(type_.element_type)
@@ -83,18 +83,18 @@ def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None, n
 
 
 def _check_layout(name: str, array: np.ndarray, type_: MemRefType, shape: Shape, strides: Shape) -> None:
-    """Check the sizes and the byte strides of what an argument sees of an array; raises InternalError."""
+    """Check the sizes and the byte strides of an argument's view of an array; raises InternalError."""
     wanted, itemsize = type_.get_shape(), numpy_dtype(type_.element_type).itemsize
     if len(wanted) != len(shape) or any(
         size not in (want, DYNAMIC) and want != DYNAMIC for size, want in zip(shape, wanted, strict=True)
     ):
-        said = f"sizes {_sizes(shape)} where the code takes {_sizes(wanted)}"
-        raise InternalError(f"{name} of {ArraySpec.of(array)}: {said}")
-    said = strides_of(type_)
+        sizes = f"sizes {_sizes(shape)} where the code takes {_sizes(wanted)}"
+        raise InternalError(f"{name} of {ArraySpec.of(array)}: {sizes}")
+    steps = strides_of(type_)
     expected = (
         contiguous_strides(shape, itemsize)
-        if said is None
-        else [None if step is None else step * itemsize for step in said]
+        if steps is None
+        else [None if step is None else step * itemsize for step in steps]
     )
     for size, got, want in zip(shape, strides, expected, strict=True):
         if 0 not in shape and size != 1 and want is not None and got != want:
@@ -117,7 +117,7 @@ def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Seq
 
 
 def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices: np.ndarray | None) -> None:
-    """Reject an axis of another size than the code was made for, as the run time does before it calls a kernel."""
+    """Reject an axis whose size the code is not made for, as the run time does before it calls a kernel."""
     least = function.attributes.get(MIN_AXIS_SIZES)
     is_narrow, most = NARROW_AXES in function.attributes, function.attributes.get(MOST_AXIS_SIZE)
     has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data
@@ -143,7 +143,7 @@ def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices
 
 
 def check_row_size(function: func.FuncOp, views: Sequence[np.ndarray]) -> None:
-    """Reject rows of another size than the code was made for, as the run time does before it calls a kernel."""
+    """Reject rows whose size the code is not made for, as the run time does before it calls a kernel."""
     known = function.attributes.get(ROW_SIZES)
     if isinstance(known, DenseArrayBase):
         sizes = zip(argument_view(function, len(views) - 1).dims, views[-1].shape, strict=True)

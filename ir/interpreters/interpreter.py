@@ -1,7 +1,7 @@
 """The reference interpreter: run any stage of any gather on ndarrays, one operation at a time. The second oracle.
 
-Operators at level 0 and 1 are carried out by `ir.reference`; from the nest down every operation is done by itself, on
-Python ints for values and ndarrays for memory, so that a wrong pass gives wrong bytes. The iterations of parallel
+`ir.reference` carries out the operators of levels 0 and 1; from the nest down, each operation is run alone, on Python
+ints for values and ndarrays for memory, so that a wrong pass gives wrong bytes. The iterations of parallel
 loops run in a shuffled order, and every load and store is checked against its array.
 """
 
@@ -51,7 +51,7 @@ def interpret(
 
     Args:
         data, indices: the operator's own arrays, whatever the level: they are viewed as the function's arguments ask.
-            `indices` is None where the module holds them as a constant. Of a gradient, `data` is what it reads: grad.
+            `indices` is None where the module holds them as a constant. For a gradient, `data` is grad.
         out: the operator's result, written in place.
         seed: picks the order in which parallel iterations run.
         watched: the address of a byte.
@@ -62,8 +62,8 @@ def interpret(
     Raises:
         BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on,
             unless the function says that it is new.
-        InternalError: the module does what no correct module does, such as a load outside its array; names the
-            operation, its line where the module was parsed with lines, and the iteration.
+        InternalError: the module breaks a rule of correct modules, as by a load outside its array. The message has
+            the operation, its line where the module was parsed with lines, and the iteration.
     """
     machine = Machine(module, random.Random(seed), watched)
     machine.run(data, indices, out)
@@ -71,7 +71,7 @@ def interpret(
 
 
 class _Writers:
-    """Which iteration of a parallel loop wrote each element."""
+    """The iteration of a parallel loop that wrote each element."""
 
     def __init__(self) -> None:
         self.trip: Any = None
@@ -83,11 +83,11 @@ class _Writers:
 
 
 class Step(NamedTuple):
-    """An operation with what is looked up once for all of its runs: a block can run thousands of times.
+    """An operation, with its handler and operands looked up once, since a block can run thousands of times.
 
     Attributes:
         operands, results: the `id` of each SSA value.
-        handler: carries it out; None of a terminator.
+        handler: carries it out; None for a terminator.
     """
 
     op: Operation
@@ -107,8 +107,8 @@ class Machine:
         self.values: dict[int, Any] = {}
         self.steps: dict[int, list[Step]] = {}
         self.writers: list[_Writers] = []
-        self.buffers: list[np.ndarray] = []  # all that were made: kept, so that no two have one identity
-        self.freed: set[int] = set()  # the identities of those that are freed
+        self.buffers: list[np.ndarray] = []  # keeps all buffers alive, so that no two have one identity
+        self.freed: set[int] = set()  # the identities of freed buffers
 
     def run(self, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray) -> None:
         """Run the function `@gather` of the module, with the arguments and the errors of `interpret`."""
@@ -169,7 +169,7 @@ class Machine:
             return FLOAT_ARITHMETIC[name](left.view(dtype), right.view(dtype)).view(f"V{dtype.itemsize}")
 
     @contextmanager
-    def shared(self, is_parallel: bool) -> Iterator["_Writers"]:
+    def watch_stores(self, is_parallel: bool) -> Iterator["_Writers"]:
         """Watch a loop's stores: no two iterations of a parallel one may write the same element."""
         around, writers = self.writers, _Writers()
         self.writers = [*around, writers] if is_parallel else around
@@ -229,7 +229,7 @@ class Machine:
         if op.ordered is None:
             self.rng.shuffle(trips)
         total = 0
-        with self.shared(op.parallel is not None) as writers:
+        with self.watch_stores(op.parallel is not None) as writers:
             for trip in trips:
                 writers.trip = trip
                 total += sum(self.run_block(op.body.block, [trip]))
@@ -316,7 +316,7 @@ class Machine:
         totals = list(operands[3 * rank :])
         reduce = op.body.block.last_op
         assert isinstance(reduce, scf.ReduceOp)
-        with self.shared(True) as writers:
+        with self.watch_stores(True) as writers:
             for trip in trips:
                 writers.trip = trip
                 for place, value in enumerate(self.run_block(op.body.block, trip)):
@@ -424,12 +424,12 @@ class Machine:
         return (memory.ctypes.data,)
 
     def run_arith_extf(self, op: arith.ExtFOp | SIToFPOp, value: Any) -> tuple[Any]:
-        return (_converted(value, op.input.type, op.result.type),)
+        return (_convert(value, op.input.type, op.result.type),)
 
     run_arith_sitofp = run_arith_extf
 
     def run_arith_uitofp(self, op: UIToFPOp, value: Any) -> tuple[Any]:
-        return (_converted(value, op.input.type, op.result.type, unsigned=True),)
+        return (_convert(value, op.input.type, op.result.type, unsigned=True),)
 
     def run_arith_bitcast(self, op: arith.BitcastOp, value: int) -> tuple[Any]:
         dtype = numpy_dtype(op.input.type)
@@ -451,10 +451,10 @@ def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
     return place
 
 
-def _converted(value: Any, source: Attribute, target: Attribute, *, unsigned: bool = False) -> Any:
-    """Return a float, or an integer, as a float of another type; of a vector each lane."""
+def _convert(value: Any, source: Attribute, target: Attribute, *, unsigned: bool = False) -> Any:
+    """Convert a float or an integer, or each lane of a vector, to a float of another type."""
     if isinstance(source, VectorType) and isinstance(target, VectorType):
-        return tuple(_converted(lane, source.element_type, target.element_type, unsigned=unsigned) for lane in value)
+        return tuple(_convert(lane, source.element_type, target.element_type, unsigned=unsigned) for lane in value)
     given, wanted = numpy_dtype(source), numpy_dtype(target)
     if given.kind == "i":
         number = int(value) % (1 << 8 * given.itemsize) if unsigned else int(value)
@@ -468,11 +468,11 @@ def lanes(type_: VectorType, subscripts: Sequence[int]) -> list[tuple[int, ...]]
     return [(*subscripts[:-1], subscripts[-1] + lane) for lane in range(type_.get_shape()[0])]
 
 
-# The arithmetic: integers are Python's own, signed; floats are their bytes.
+# In arithmetic, integers are signed Python ints, and floats are void scalars of their bytes.
 
 
 def number(value: float, type_: Attribute) -> Any:
-    """Return a number as a value of a type: integers as Python's own, floats as their bytes."""
+    """Return a number as a value of a type: an int for an integer, a void scalar for a float."""
     if isinstance(type_, IntegerType | IndexType):
         return wrap(int(value), bits_of(type_))
     dtype = numpy_dtype(type_)
@@ -480,7 +480,7 @@ def number(value: float, type_: Attribute) -> Any:
 
 
 def is_larger(type_: Attribute, left: Any, right: Any) -> int:
-    """Return 1 where one number is larger than another; of a NaN nothing is."""
+    """Return 1 where the left number is larger than the right one, else 0; a comparison with a NaN gives 0."""
     if isinstance(type_, IntegerType):
         return int(left > right)
     dtype = numpy_dtype(type_)
@@ -488,7 +488,7 @@ def is_larger(type_: Attribute, left: Any, right: Any) -> int:
 
 
 def bits_of(type_: Attribute) -> int:
-    """Return how many bits a value of a type has."""
+    """Return the number of bits of a type's values."""
     if isinstance(type_, IndexType):
         return 64
     assert isinstance(type_, IntegerType)

@@ -1,10 +1,10 @@
-"""The reference interpreter with records of what it did: the accesses of an array, and what an element came from.
+"""The reference interpreter with records: the accesses to an array, and the operations that an element came from.
 
 `record_accesses` keeps the loads, stores and prefetches of the arrays, and the loops around each.
 
-`record` is a debugger: what one element of a result came from, operation by operation. It runs a whole module in order,
-and keeps of it what the watched element can depend on: each operation knows the operations that its operands came from,
-the iteration it ran in and what it loaded and stored. `slice_of` then follows the last store to the element back. Of
+`record` is a debugger: it lists the operations that one element of a result came from. It runs a whole module in order,
+and keeps the events on which the watched element can depend: each knows the events that its operands came from, the
+iteration that it ran in, and its loads and stores. `slice_of` then follows the last store to the element back; in
 vectors it follows the lane that holds the element.
 """
 
@@ -34,8 +34,8 @@ class Access:
         op: the operation.
         is_store: whether the element is written.
         loops: the loops around it, outermost first, each with the values of its induction variables.
-        iteration, iterations: the number of the iteration of the `scf.parallel` around it, the last of whose variables
-            varies fastest, and how many there are; 0 and 1 where there is none.
+        iteration, iterations: the number of the iteration of the `scf.parallel` around it, whose last variable varies
+            fastest, and the number of its iterations; 0 and 1 outside of such a loop.
     """
 
     array: Literal["data", "indices", "out"]
@@ -121,7 +121,7 @@ class _AccessRecorder(Machine):
         return tuple(found)
 
     def share(self) -> tuple[int, int]:
-        """Return the number of the iteration of the parallel loop that runs, and how many there are."""
+        """Return the number of the iteration of the parallel loop that runs, and the number of its iterations."""
         number, count = 0, 1
         for op, point in self.loops():
             if isinstance(op, scf.ParallelOp):
@@ -148,8 +148,8 @@ class Touch:
         place: the subscripts in the memory that the operation names.
         address: of the element.
         is_store: whether it changed the element.
-        value: what was read or written.
-        before: of a load from the watched element or from a buffer, what stored the value; None where nothing did.
+        value: the value that was read or written.
+        before: for a load from the watched element or from a buffer, the part that stored the value, if one did.
     """
 
     place: tuple[int, ...]
@@ -166,14 +166,14 @@ class Event:
     Attributes:
         number: the order in which it ran.
         op: the operation; of an iteration the loop, or the `scf.if` whose body runs.
-        operands: the values that it was handed; of an iteration, those of the loop's operands.
-        sources: what each operand came from, None where that is an argument of the function.
+        operands: the values of its operands; for an iteration, of the loop's operands.
+        sources: the event that each operand came from; None for an argument of the function.
         around: the iteration that it ran in; None outside of every loop.
-        results: what it gave; of an iteration, its induction variables.
-        touches: what it loaded and stored, by lane.
+        results: the values of its results; for an iteration, its induction variables.
+        touches: its loads and stores, by lane.
         is_iteration: whether it is an iteration.
         result: the number of the result that it stands for, where a loop or a branch has several.
-        prefetches: of an iteration, those that it ran itself; no value depends on them.
+        prefetches: for an iteration, the prefetches that it ran itself; no value depends on them.
     """
 
     number: int
@@ -193,9 +193,9 @@ class Recording:
     """A run of a module, seen from one element of its result.
 
     Attributes:
-        parts: what the element depends on, in the order in which it ran; of a run that failed, what the failure does.
+        parts: the parts on which the element, or the failure of the run, depends, in the order in which they ran.
         error: why the run failed; None where it did not.
-        is_inside: whether an operation failed, the last of the parts; else the end of the function did.
+        is_inside: whether the last of the parts failed; otherwise the end of the function did.
         is_written: whether the element was stored to.
     """
 
@@ -235,7 +235,7 @@ def _with_prefetches(parts: list[Part]) -> list[Part]:
 
 
 def slice_of(roots: Iterable[Part]) -> list[Part]:
-    """Return the parts that some parts depend on, and they themselves, in the order in which they ran."""
+    """Return the given parts and all parts that they depend on, in the order in which they ran."""
     found: dict[tuple[int, int | None], Part] = {}
     pending = list(roots)
     while pending:
@@ -252,7 +252,7 @@ def needs(part: Part) -> list[Part]:
     found = [Part(event.around)] if event.around is not None else []
     found += [touch.before for touch in touches_of(part) if touch.before is not None]
     operands: list[SSAValue | None] = [*event.op.operands]
-    if event.is_iteration or event.op.regions:  # the sources are those of what was carried or decided, not of bounds
+    if event.is_iteration or event.op.regions:  # sources have no bounds, only the condition and carried values
         decided = int(isinstance(event.op, scf.IfOp))
         return [
             *found,
@@ -291,7 +291,7 @@ def touches_of(part: Part) -> list[Touch]:
 
 
 def vector_width(op: Operation) -> int | None:
-    """Return how many lanes an operation has; None of one on scalars."""
+    """Return the number of lanes of an operation; None where it works on scalars."""
     values = [op.vector] if isinstance(op, vector.StoreOp) else [op.element] if isinstance(op, AccumulateOp) else []
     for value in [*values, *op.results]:
         if isinstance(value.type, VectorType):
@@ -300,7 +300,7 @@ def vector_width(op: Operation) -> int | None:
 
 
 class _Recorder(Machine):
-    """Runs a module and keeps what each value came from; events that nothing depends on are freed."""
+    """Runs a module and keeps the event that each value came from; events that nothing depends on are freed."""
 
     def __init__(self, module: ModuleOp, watched_bytes: range):
         super().__init__(module, _InOrder(), None)
@@ -336,14 +336,14 @@ class _Recorder(Machine):
         self.running.pop()
         if op.regions:
             self.count += 1
-            event.number = self.count  # what it gives is known behind its iterations
+            event.number = self.count  # its results come after its iterations
             event.sources = [*(sources[:1] if isinstance(op, scf.IfOp) else []), *self.carried.pop(op)]
         for number, result in enumerate(op.results):
             self.sources[result] = event if len(op.results) == 1 else self._of_result(event, number)
         return event.results
 
     def _of_result(self, event: Event, number: int) -> Event:
-        """Return the event of one of several results: of a loop or a branch, it came from what was carried for it."""
+        """Return the event of one of several results; a result of a loop or a branch comes from its carried value."""
         if not isinstance(event.op, scf.ForOp | scf.IfOp):
             return event
         self.count += 1
@@ -352,7 +352,7 @@ class _Recorder(Machine):
         return replace(event, number=self.count, sources=sources, result=number)
 
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a block as an iteration of the loop that it is the body of."""
+        """Run the body of a loop or a branch as an iteration."""
         op = block.parent_op()
         assert op is not None
         self.sources |= dict.fromkeys(block.args)
@@ -375,7 +375,7 @@ class _Recorder(Machine):
         return returned
 
     def _carry(self, op: Operation, block: Block, arguments: Sequence[Any], returned: tuple[Any, ...]) -> None:
-        """Note what the end of a block hands on; of a sum that did not change, what it was before."""
+        """Record the sources of the values at the end of a block; a sum that did not change keeps its source."""
         assert block.last_op is not None
         ends = [self.sources.get(operand) for operand in block.last_op.operands]
         if isinstance(op, func.FuncOp):

@@ -34,7 +34,7 @@ DIALECTS = (Builtin, Func, Arith, Scf, MemRef, Vector, Tensor, Gather)
 
 
 class OpenContext(Context):
-    """A context that looks for an operation, a type or an attribute which it does not know in other packages."""
+    """A context that asks other packages for the operations, types and attributes that it does not know."""
 
     def get_optional_op(self, name: str, *, dialect_stack: Sequence[str] = ()) -> type[Operation] | None:
         self._register_others(name)
@@ -105,7 +105,7 @@ def check_dominance(root: Operation) -> None:
 def _check_regions(op: Operation, visible: set[SSAValue]) -> None:
     for region in op.regions:
         inside = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else visible.copy()
-        if len(region.blocks) > 1:  # of a control-flow graph: which block dominates which is not looked into
+        if len(region.blocks) > 1:  # dominance between blocks of a control-flow graph is not checked
             for block in region.blocks:
                 inside.update(block.args, *(inner.results for inner in block.ops))
         for block in region.blocks:

@@ -1,4 +1,4 @@
-"""The comment of a stage that says which gather it is of, as the options of `gathernest exec`."""
+"""The comment in a stage's file that names its gather, as options of `gathernest exec`."""
 
 import json
 import re
@@ -52,7 +52,7 @@ def header(
 
 
 def array_text(array: np.ndarray | ArraySpec) -> str:
-    """Return a text that `read_array` reads as this array; of one that JSON cannot hold, as its spec."""
+    """Return a text that `read_array` reads as this array, or as its spec where JSON cannot hold the values."""
     if isinstance(array, ArraySpec) or array.dtype.kind not in "iuf" or not array.size or array.dtype.itemsize > 8:
         return str(ArraySpec.of(array))
     return f"{json.dumps(array.tolist(), separators=(',', ':'))}x{element_type_name(array.dtype)}"

@@ -1,4 +1,4 @@
-"""Build the operator-level module (level 0) of a gather from what is known of its arrays."""
+"""Build the operator-level module (level 0) of a gather from the specs of its arrays."""
 
 from typing import Any
 
@@ -47,17 +47,17 @@ def operator_module(
     gradient: Gradient | None = None,
     node: Node | None = None,
 ) -> ModuleOp:
-    """Return a module with one function, `@gather`, that gathers on tensors, or carries out the gradient of that.
+    """Return a module with one function, `@gather`, that carries out a gather on tensors, or its gradient.
 
     Args:
         operator: the operator, with its attributes as the caller wrote them.
         data, indices: the inputs. Arrays that are not contiguous carry their strides as `gather.byte_strides`.
-        bounds: what an index outside means; a `Bounds`, or its name.
+        bounds: the rule for an index outside; a `Bounds`, or its name.
         version: the operator version it came from.
         out: the array it will be written into; contiguous if omitted.
         constant_indices: when given, the indices are this constant and not an argument.
         node: the node of a graph that it came from.
-        gradient: when given, `out` is read, the gradient of what the gather gave, and `data` is written.
+        gradient: when given, `out` is read, as the gradient of the gather's result, and `data` is written.
 
     Raises:
         InvalidGatherError: the attributes do not fit the shapes.
@@ -103,7 +103,7 @@ def operator_module(
 
 
 def gather_module(data: Any, indices: Any, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
-    """Return the module of a plain gather; data and indices are what `ArraySpec.of` takes. See `operator_module`."""
+    """Return the module of a plain gather; `ArraySpec.of` reads data and indices. See `operator_module`."""
     operator = Gather(integer_argument(axis, "axis"), integer_argument(batch_dims, "batch_dims"))
     return operator_module(operator, ArraySpec.of(data), ArraySpec.of(indices), **rest)
 

@@ -1,7 +1,7 @@
 """Packages that add passes and operations through xDSL's entry point `xdsl.universe`. Plain Python.
 
-They are imported when a name that is not of gathernest or xDSL is asked for, and not before. One that cannot be
-imported is kept with its error, and concerns only those who ask for such a name.
+They are imported when a name is looked up that neither gathernest nor xDSL has, and not before. A package that cannot
+be imported is kept with its error, which only such a look-up reports.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ class Plugin:
     Attributes:
         package: the name of the distribution, with its version.
         entry_point: as in its `pyproject.toml`, such as `own = own.universe:UNIVERSE`.
-        passes, dialects: what makes each, by name.
+        passes, dialects: the factory of each, by its name.
         error: why it cannot be imported; None where it can.
     """
 
@@ -41,7 +41,7 @@ class Plugin:
 
     @property
     def failure(self) -> str:
-        """What is wrong with one that cannot be imported, and the way out."""
+        """The message for a package that cannot be imported, with the way out."""
         name, reason = self.package.partition(" ")[0], f"{type(self.error).__name__}: {self.error}".rstrip(": ")
         return f"the package {self} cannot be imported: {reason}; repair it, or remove it with pip uninstall {name}"
 
@@ -61,7 +61,7 @@ def _load(entry: "EntryPoint") -> Plugin:
     try:
         universe = entry.load()
         return Plugin(*facts, dict(universe.all_passes), dict(universe.all_dialects))
-    except Exception as error:  # whatever another package does when it is imported
+    except Exception as error:  # the import of another package can raise anything
         return Plugin(*facts, {}, {}, error)
 
 
@@ -78,13 +78,13 @@ def import_error() -> Exception | None:
 def register(kind: Kind, own: Collection[str]) -> dict[str, Callable[[], Any]]:
     """Return the factory of each pass or dialect of other packages, by its name.
 
-    To make one raises ScheduleError where two packages have its name, its package has a name of `own`, or it fails.
+    A factory raises ScheduleError where two packages have its name, its package has a name of `own`, or it fails.
     """
     names = {name for plugin in plugins() for name in getattr(plugin, kind)}
-    return {name: functools.partial(_made, kind, name, own) for name in sorted(names.difference(own))}
+    return {name: functools.partial(_make, kind, name, own) for name in sorted(names.difference(own))}
 
 
-def _made(kind: Kind, name: str, own: Collection[str]) -> Any:
+def _make(kind: Kind, name: str, own: Collection[str]) -> Any:
     what = f"the {'pass' if kind == 'passes' else 'dialect'} {name!r}"
     plugin, *others = (plugin for plugin in plugins() if name in getattr(plugin, kind))
     if others:
@@ -102,7 +102,7 @@ def _made(kind: Kind, name: str, own: Collection[str]) -> Any:
 
 
 def package_of(kind: Kind, name: str) -> str:
-    """Return the package that a pass or dialect is of; empty where it is of no other package."""
+    """Return the other package that registers a pass or dialect; empty where none does."""
     return next((str(plugin) for plugin in plugins() if name in getattr(plugin, kind)), "")
 
 
@@ -111,6 +111,6 @@ def load_passes() -> list[tuple[Plugin, Any]]:
     loaded: list[tuple[Plugin, Any]] = []
     for plugin in plugins():
         for make in plugin.passes.values():
-            with contextlib.suppress(Exception):  # who asks for it by name is told why
+            with contextlib.suppress(Exception):  # a look-up of its name reports the error
                 loaded.append((plugin, make()))
     return loaded

@@ -13,7 +13,7 @@ from ..dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from ..errors import InternalError
 
 INDENT = "  "
-# Elements of a vector that are all written out; of more, the first and the last are.
+# A vector of at most this number of elements is written out; of a longer one, the first and the last element.
 MOST_ELEMENTS = 4
 _INFIX = {
     "arith.addi": "+",
@@ -34,9 +34,9 @@ class NestLine:
     """One line of a nest's pseudocode.
 
     Attributes:
-        depth: how many loops and conditions are around it.
-        text: without indentation; of what has a body, with the colon.
-        op: the operation that it is of; an `scf.if` has a second line where it has an else.
+        depth: the number of loops and conditions around it.
+        text: without indentation; with a colon at its end where a body follows.
+        op: the operation that the line shows; an `scf.if` has a second line where it has an else.
         trips: of a loop, its names and ranges: `indices_o(i_o) in 0..n_indices step 256`; else empty.
     """
 
@@ -108,7 +108,7 @@ class _Printer:
         self.lines.append(NestLine(self.depth, text, op, trips))
 
     def nested(self, op: Operation, head: str | None, block: Block) -> None:
-        """Write a block under its head or under a loop's head; names given inside are free again behind it."""
+        """Write a block under `head`, or under the head of the loop `op`; its own names are free again after it."""
         outside = self.taken.copy()
         before, trips = (head, "") if head is not None else self.loop_head(op)
         self.add(op, f"{before}{trips}:", trips)
@@ -158,9 +158,9 @@ class _Printer:
             text = self.written_out(op)
             self.add(op, f"{self.name(op.results[0])} = {text}")
         elif op.name.partition(".")[0] not in _DIALECTS:
-            self.of_others(op)
+            self.foreign_op(op)
 
-    def of_others(self, op: Operation) -> None:
+    def foreign_op(self, op: Operation) -> None:
         """Write an operation of another package by its name and operands, and its blocks below it."""
         results = ", ".join(map(self.name, op.results))
         text = f"{f'{results} = ' if results else ''}{op.name}({', '.join(map(self.bare, op.operands))})"
@@ -218,7 +218,7 @@ class _Printer:
         return self.written_out(op) if isinstance(op, Operation) and _is_written_out(value) else self.name(value)
 
     def written_out(self, op: Operation) -> str:
-        """Return the right-hand side that an operation is."""
+        """Return an operation as the right-hand side of an assignment."""
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr | FloatAttr):
             return f"{op.value.value.data:g}" if isinstance(op.value, FloatAttr) else str(op.value.value.data)
         if op.name in _INFIX:
@@ -261,7 +261,7 @@ class _Printer:
 _DIALECTS = ("arith", "builtin", "func", "gather", "memref", "scf", "vector")
 _CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
 _LOADS = (memref.LoadOp, MaskedLoadOp, vector.LoadOp)
-# What stands where it is used, as arithmetic that is used once does.
+# These operations are printed where their result is used, as arithmetic is that is used once.
 _VECTORS = (FromElementsOp, vector.BroadcastOp, memref.ExtractAlignedPointerAsIndexOp)
 
 
@@ -290,7 +290,7 @@ def _has_line(value: SSAValue) -> bool:
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:
-    """Return where a value is used, or where what it is cast to is used."""
+    """Return the uses of a value, where a use that is a cast is replaced by the uses of its result."""
     found: list[Use] = []
     for use in value.uses:
         is_cast = isinstance(use.operation, _CASTS)

@@ -16,9 +16,9 @@ from ..errors import GathernestError, did_you_mean, shorten
 from .context import verify_module
 from .plugins import why_unknown
 
-# Of an integer type: the limit of MLIR.
+# MLIR limits the width of an integer type to this number of bits.
 MAX_INTEGER_BITS = 2**24 - 1
-# Of a dense constant in a text: a tensor that is one value takes 8 bytes an element before it is packed.
+# A dense constant in a text has at most this number of elements: each takes 8 bytes until the constant is packed.
 MAX_DENSE_ELEMENTS = 2**26
 _INTEGER_TYPE = re.compile(r"[su]?i(\d+)")
 
@@ -29,7 +29,7 @@ class PlacedParser(Parser):
     Attributes:
         places: where each operation begins, as an offset in the text.
         uses: where each value is first used.
-        names: what the text calls each value that is used.
+        names: the name in the text of each value that is used.
     """
 
     def __init__(self, context: Context, text: str, file: str = "<input>"):
@@ -40,14 +40,14 @@ class PlacedParser(Parser):
         self.names: dict[SSAValue, str] = {}
 
     def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
-        """Return a type as xDSL does, but none of integers that MLIR has not: their ranges would fill the memory."""
+        """Parse a type as xDSL does; rejects integers wider than MLIR's, whose ranges would fill the memory."""
         width = _INTEGER_TYPE.fullmatch(name := self._current_token.text)
         if width is not None and (len(width[1]) > len(str(MAX_INTEGER_BITS)) or int(width[1]) > MAX_INTEGER_BITS):
             self.raise_error(f"an integer type has at most {MAX_INTEGER_BITS} bits, got {shorten(name)}")
         return super()._parse_optional_integer_or_float_type()
 
     def _parse_dense_literal_type(self) -> Any:
-        """Return the type of a dense constant, whose elements all become Python objects."""
+        """Parse the type of a dense constant; rejects large ones, since all elements become Python objects."""
         kind = super()._parse_dense_literal_type()
         if math.prod(kind.get_shape()) > MAX_DENSE_ELEMENTS:
             self.raise_error(f"a dense constant has at most {MAX_DENSE_ELEMENTS} elements, got {kind}")
@@ -70,7 +70,7 @@ class PlacedParser(Parser):
         return value
 
 
-# Of a number in a text: Python reads no more than some thousands, and MLIR's integers have fewer.
+# A number in a text has at most this number of digits: Python reads no more than some thousands, and MLIR has fewer.
 MAX_DIGITS = 4000
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
 MOST_COLUMNS = 90
@@ -80,9 +80,9 @@ class InputError(GathernestError):
     """An input does not parse, is not valid, or is rejected by a pass.
 
     Attributes:
-        message: what is wrong.
+        message: the error, without its place.
         line, column: of the input, from 1; None when the place is not known.
-        length: how many characters it is about.
+        length: the number of characters that the caret marks.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class InputError(GathernestError):
         self.line = None if start is None else text.count("\n", 0, start) + 1
         self.column = None if start is None else start - text.rfind("\n", 0, start)
         self.length = length
-        super().__init__(_rendered(f"{where}{message}", file, text, start, length))
+        super().__init__(_render(f"{where}{message}", file, text, start, length))
 
 
-def _rendered(message: str, file: str, text: str, start: int | None, length: int) -> str:
+def _render(message: str, file: str, text: str, start: int | None, length: int) -> str:
     """Return `file:line:column: message` with the line of the input and a caret under the place."""
     if start is None:
         return f"{file}: {message}"
@@ -117,7 +117,7 @@ def read_module(
     """Parse and verify a module, whose operations have their lines as locations.
 
     Raises:
-        InputError: it does not parse or is not valid; has the place of what is wrong.
+        InputError: it does not parse or is not valid; has the place of the error.
     """
     return read_placed(text, file, context, verify=verify, implicit_module=implicit_module)[0]
 
@@ -133,9 +133,9 @@ def read_placed(
         parser = PlacedParser(context, text, file)
         module = parser.parse_module(implicit_module)
     except ParseError as error:
-        message, start, length = _explained(error, text, parser, context)
+        message, start, length = _explain(error, text, parser, context)
         raise InputError(message, file, text, start=start, length=length) from error
-    except Exception as error:  # xDSL raises others for odd input, without a place: say how far it came
+    except Exception as error:  # xDSL raises other errors for odd input, without a place
         if (number := _LONG_NUMBER.search(text)) is not None:
             message = f"a number has at most {MAX_DIGITS} digits, got {shorten(number[0])}"
             raise InputError(message, file, text, start=number.start()) from None
@@ -153,8 +153,8 @@ def read_placed(
     return module, parser
 
 
-def _explained(error: ParseError, text: str, parser: PlacedParser | None, context: Context) -> tuple[str, int, int]:
-    """Return the message of an error, where it is, and how long that is; xDSL points behind some."""
+def _explain(error: ParseError, text: str, parser: PlacedParser | None, context: Context) -> tuple[str, int, int]:
+    """Return the message, the start and the length of an error, also where xDSL points behind it."""
     message, span = error.msg.strip(), error.span
     if (unknown := re.fullmatch(r"Operation (\S+) is not registered", message)) is not None:
         name = unknown[1]
@@ -176,13 +176,13 @@ def _culprit(module: ModuleOp, error: Exception) -> Operation | None:
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)
-        except Exception:  # some of xDSL's checks raise others than VerifyException
+        except Exception:  # some of xDSL's checks raise errors other than VerifyException
             return op
     return None
 
 
 def message_of(error: Exception) -> str:
-    """Return the first line of an error that says something; xDSL puts whole modules below it."""
+    """Return the first line of an error that is not empty; xDSL puts whole modules below it."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     is_check = isinstance(error, VerifyException | GathernestError) or type(error) is Exception
     return text if is_check else f"{type(error).__name__}: {text}"

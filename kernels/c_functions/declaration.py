@@ -2,8 +2,8 @@
 
     int64_t NAME(const T *data, const I *indices, T *out);
 
-Sizes and layouts are the problem's, and no arguments, but for `int64_t count` of a function that takes the number of
-indices. `out` is always C-contiguous.
+Sizes and layouts are the problem's, and no arguments; only `int64_t count` is an argument of a function that takes the
+number of indices. `out` is always C-contiguous.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _C_WORDS = (
     "while xor "
 )
 _CONTRACT = """\
-Each function returns how many indices are out of range, or -1 where it finds no memory: 0 when it has written out,
+Each function returns the number of indices out of range, or -1 where it finds no memory: 0 when it has written out,
 which is untouched otherwise.
 
 Arrays have the sizes written above each function, and lie in rows (C order) where nothing else is written there.
@@ -47,8 +47,8 @@ class Declaration:
 
     Attributes:
         name: a C identifier.
-        problem: with the result in an array of the caller's.
-        takes_count: whether the size of the first dimension of indices is an argument, and the problem's a usual one.
+        problem: the problem with a result in an array of the caller's.
+        takes_count: whether the size of the first dimension of indices is an argument; the problem has a usual size.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Declaration:
 
     @classmethod
     def of(cls, problem: Problem, name: str | None = None, *, takes_count: bool = False) -> "Declaration":
-        """Return the declaration, with a name that says the problem where none is given.
+        """Return the declaration; a name that describes the problem is made where none is given.
 
         Raises:
-            InvalidGatherError: the name is none of a C function, or the number of indices cannot be an argument.
+            InvalidGatherError: the name is not legal for a C function, or the number of indices cannot be an argument.
         """
         result = problem.result
         problem = problem.into(ArraySpec(result.shape, result.dtype))
@@ -93,7 +93,7 @@ class Declaration:
 
     @property
     def comment(self) -> str:
-        """What the function does, with the sizes of its arrays."""
+        """The description of the function, with the sizes of its arrays."""
         problem = self.problem
         arrays = [f"  {name}: {self._shown(number)}" for number, (name, _) in enumerate(self._arrays)]
         if self.takes_count:
@@ -105,15 +105,15 @@ class Declaration:
         return "\n".join([f"{problem.name}, {problem.options}", *arrays, self._range])
 
     def _shown(self, number: int) -> str:
-        """Return the text of an array's spec, with the word count for the sizes that are."""
+        """Return the text of an array's spec, with the word `count` for the sizes that are the count."""
         spec = self._arrays[number][1]
-        text, said = str(spec), _said_of(spec.dtype)
+        text, note = str(spec), _element_note(spec.dtype)
         if not self.takes_count:
-            return text + said
+            return text + note
         more = with_count(self.problem, self.problem.indices.shape[0] + 1)
         other = Declaration(self.name, more)._arrays[number][1]
         sizes = [str(size) if size == longer else "count" for size, longer in zip(spec.shape, other.shape, strict=True)]
-        return "x".join([*sizes, text.rpartition("x")[2]]) + said
+        return "x".join([*sizes, text.rpartition("x")[2]]) + note
 
     @property
     def _arrays(self) -> tuple[tuple[str, ArraySpec], ...]:
@@ -147,8 +147,8 @@ def header(declarations: Sequence[Declaration], title: str, guard: str) -> str:
     """Return a header for C and C++.
 
     Args:
-        declarations: of different names.
-        title: its first line says this.
+        declarations: functions of different names.
+        title: the first line of the header.
         guard: the macro that makes a second inclusion empty.
     """
     text = f"/* {_commented(title)}\n *\n{_comment_lines(_CONTRACT)}\n */\n"
@@ -161,7 +161,7 @@ def header(declarations: Sequence[Declaration], title: str, guard: str) -> str:
 
 
 def c_type(dtype: np.dtype) -> str:
-    """Return the C type of an element; an integer of its size for a float that C lacks, `void` for all else."""
+    """Return the C type of an element; an integer of its size for a float that C lacks, `void` for other elements."""
     if dtype.kind == "b":
         return "bool"
     if dtype.kind in "iu":
@@ -172,7 +172,7 @@ def c_type(dtype: np.dtype) -> str:
 
 
 def _is_float_of_bits(dtype: np.dtype) -> bool:
-    """Return whether elements are floats of 8 or 16 bits, those of ml_dtypes too."""
+    """Return whether elements are floats of 8 or 16 bits, of NumPy or ml_dtypes."""
     return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.type.__module__.startswith("ml_dtypes"))
 
 
@@ -184,8 +184,8 @@ def _is_taken(name: str) -> bool:
         return False
 
 
-def _said_of(dtype: np.dtype) -> str:
-    """Return what the C type does not say of an element."""
+def _element_note(dtype: np.dtype) -> str:
+    """Return a note on elements whose dtype the C type does not tell."""
     kind = c_type(dtype)
     if kind == "void":
         return f", elements of {dtype.itemsize} bytes"
@@ -193,7 +193,7 @@ def _said_of(dtype: np.dtype) -> str:
 
 
 def _name_of(problem: Problem, *, takes_count: bool) -> str:
-    """Return the name that says everything which decides a problem's function."""
+    """Return a name that has every property on which a problem's function depends."""
     indices = str(problem.indices)
     words = [problem.name, str(problem.table), "by", re.sub(r"^\d+", "n", indices) if takes_count else indices]
     words += [f"{name}{value}" for name, value in problem.operator.attributes().items() if value]
@@ -208,7 +208,7 @@ def _comment_lines(text: str) -> str:
 
 
 def _commented(text: str) -> str:
-    """Return a text that does not end the comment it stands in."""
+    """Return a text that cannot end the comment around it."""
     return text.replace("*/", "* /")
 
 
@@ -250,7 +250,7 @@ def by_count(counts: Sequence[int], numbers: Sequence[Sequence[float]]) -> list[
     """Return base and slope of each of a kernel's arguments, which are numbers[k] for counts[k].
 
     Raises:
-        InternalError: one is no linear function of the count.
+        InternalError: an argument is no linear function of the count.
     """
     found: list[tuple[float, int]] = []
     for first, second, third in zip(*numbers, strict=True):

@@ -1,6 +1,6 @@
 """Shared libraries: the C functions of given problems, compiled ahead of time for a CPU, and their header.
 
-Each function is an object file by LLVM, and the C compiler links them. What is made needs neither Python nor Numba.
+Each function is an object file by LLVM, and the C compiler links them. The library needs neither Python nor Numba.
 """
 
 import contextlib
@@ -49,12 +49,12 @@ class UnknownCpuError(GathernestError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What is built.
+    """A library that was built.
 
     Attributes:
-        path: of the library.
-        header: of the C header.
-        functions: those that it exports.
+        path: the file of the library.
+        header: the file of the C header.
+        functions: the functions that it exports.
         cpu: the CPU that it is for, by LLVM's name.
     """
 
@@ -73,7 +73,7 @@ def build_library(
         out, header_path: files in folders that are there.
         functions: of different names, 1 or more.
         cpu: by LLVM's name; this machine's when None.
-        advance: is told of each function that is compiled.
+        advance: is called for each function that is compiled.
 
     Raises:
         DependencyError: there is no C compiler.
@@ -93,7 +93,8 @@ def build_library(
         whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []
         run_c_compiler(compiler, ["-shared", *whole, *map(str, objects)], made, f"link {out.name}")
         title = f"C functions made by gathernest for the CPU {target.cpu}, in {out.name}."
-        publish(header_path, header(functions, title, f"GATHERNEST_{_macro(header_path.name)}"))
+        guard = re.sub(r"\W", "_", header_path.name, flags=re.ASCII).upper()
+        publish(header_path, header(functions, title, f"GATHERNEST_{guard}"))
         made.replace(out)
     return Library(out, header_path, tuple(functions), target.cpu)
 
@@ -117,7 +118,7 @@ def object_code(function: Declaration, target: Target, cpu: str | None) -> bytes
 
 
 def _plans_by_count(problem: Problem, plan: Plan) -> list[Plan]:
-    """Return plans of one kernel for the counts that `counts_of` names: of one whose code knows no count."""
+    """Return plans of one kernel for the counts of `counts_of`; its code does not depend on the count."""
     others = [with_count(problem, count) for count in counts_of(problem)[1:]]
     with contextlib.suppress(ScheduleError):
         plans = [plan, *(planned(other, plan.schedule) for other in others)]
@@ -127,11 +128,7 @@ def _plans_by_count(problem: Problem, plan: Plan) -> list[Plan]:
     return [planned(each, schedule) for each in (problem, *others)]
 
 
-def _macro(name: str) -> str:
-    return re.sub(r"\W", "_", name, flags=re.ASCII).upper()
-
-
-# the CPU of a library, as LLVM names it, with the machine model that its schedules are chosen by
+# the CPU of a library, as LLVM names it, and the machine model that chooses its schedules
 
 
 def target_named(cpu: str | None) -> Target:
@@ -151,7 +148,7 @@ def target_named(cpu: str | None) -> Target:
 
 
 def machine_for(cpu: str | None) -> Path | str | None:
-    """Return the knob `machine` to choose schedules by: as it is set, or for another CPU its nearest built-in model."""
+    """Return the value of the knob `machine` for schedules: as it is set, or the built-in model nearest to the CPU."""
     if cpu in _NATIVE or knobs.machine is not None:
         return knobs.machine
     if (zen := re.fullmatch(r"znver(\d+)", cpu)) is not None:

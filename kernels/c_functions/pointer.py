@@ -1,4 +1,4 @@
-"""A kernel as a function pointer: what `Kernel` has for callers that are not Python."""
+"""A kernel as a function pointer: the part of `Kernel` for callers that are not Python."""
 
 import functools
 import math
@@ -30,10 +30,10 @@ class CallableFromC:
     def address(self) -> int:
         """The address of a C function that gathers with the sizes and strides that it was compiled for.
 
-        `int64_t function(const T *data, const I *indices, T *out)` returns how many indices are out of range, or -1
-        where it finds no memory: 0 when `out` was written, and otherwise `out` is as it was. `out` is C-contiguous; of
-        a gradient, the arguments are grad, indices, and the gradient of data. `c_header` says types and sizes. Nothing
-        is checked but the indices: arrays must have those sizes, dtypes and strides, addresses that are multiples of
+        `int64_t function(const T *data, const I *indices, T *out)` returns the number of indices out of range, or -1
+        where it finds no memory: 0 when `out` was written, and otherwise `out` is as it was. `out` is C-contiguous; for
+        a gradient, the arguments are grad, indices, and the gradient of data. `c_header` has types and sizes. Only the
+        indices are checked: arrays must have those sizes, dtypes and strides, addresses that are multiples of
         the size of an element, and `out` must overlap neither input.
 
         It runs on the calling thread alone, needs no GIL, and any number of threads may call it at once. It is compiled
@@ -59,10 +59,10 @@ class CallableFromC:
         """Return a C header with the prototype of `address`, and the type `NAME_t` of a pointer to it.
 
         Args:
-            name: of the function; when omitted, one that says the problem, such as gn_gather_1000x64xf32_by_100xi64.
+            name: of the function; when omitted, it describes the problem, such as gn_gather_1000x64xf32_by_100xi64.
 
         Raises:
-            InvalidGatherError: the name is none of a C function.
+            InvalidGatherError: the name is not legal for a C function.
         """
         declaration = Declaration.of(self._problem, name)
         guard = f"GATHERNEST_{declaration.name.upper()}_H"
@@ -78,11 +78,11 @@ class CallableFromC:
 
         made = self._c_function
         function: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3)(made.address)
-        function.machine_code = made  # which lives as long as it
+        function.machine_code = made  # keeps the code alive as long as the function
         return function
 
     def _make_c_function(self) -> "CFunction":
-        """Make it, or return the one that another thread has made meanwhile."""
+        """Make the function, or return it where another thread has made it meanwhile."""
         if (made := vars(self).get("_c_function")) is not None:
             return made
         from ...lowering.native.c_function import CFunction
@@ -100,7 +100,7 @@ class CallableFromC:
 
 
 def without_kernel(plan: Plan) -> "NoKernel":
-    """Return what a C function does where the sizes of its problem leave nothing for a kernel to run."""
+    """Return the effect of a C function where the sizes of its problem leave a kernel nothing to do."""
     from ...lowering.native.kernel_code import NoKernel
 
     problem = plan.problem

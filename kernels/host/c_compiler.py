@@ -10,7 +10,7 @@ from ...lowering.programs import find
 
 
 def c_compiler(why: str) -> str:
-    """Return the path of the C compiler; raises DependencyError, which begins with why it is wanted."""
+    """Return the path of the C compiler; raises DependencyError, whose message begins with `why`."""
     try:
         return find("cc", executable=os.environ.get("CC") or "cc").path
     except DependencyError as error:

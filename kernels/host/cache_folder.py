@@ -1,4 +1,4 @@
-"""The folder of everything that is kept on disk, and the warning where it cannot be written."""
+"""The cache folder, and the warning where it cannot be written."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ class CacheWarning(UserWarning):
 
 
 def cache_folder() -> Path:
-    """Return the folder of everything that is kept on disk."""
+    """Return the folder of all files that the cache keeps."""
     if knobs.cache_dir is not None:
         return Path(knobs.cache_dir)
     import platformdirs
@@ -30,7 +30,7 @@ def cache_folder() -> Path:
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Return why a file cannot be made in a folder, or in the first of its parents that is there; None if it can."""
+    """Return the reason why no file can be made in a folder, or in its first parent that exists; None if one can."""
     try:
         while not os.path.exists(folder) and folder != folder.parent:
             folder = folder.parent
@@ -40,13 +40,13 @@ def why_not_writable(folder: Path) -> str | None:
         return error.strerror or str(error)
 
 
-WARNED: set[Path] = set()  # folders that a warning has been given for
+WARNED: set[Path] = set()  # folders that the user has been warned about
 
 
 def warn_unwritable(
     folder: Path, error: OSError, consequence: str = "kernels are compiled anew in every process"
 ) -> None:
-    """Warn, once a folder, that what is kept there is not kept, and what follows from it."""
+    """Warn, once a folder, that it cannot be written, and of the consequence."""
     if folder in WARNED:
         return
     WARNED.add(folder)
@@ -59,7 +59,7 @@ def warn_unwritable(
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn of the line that called this package, from a thread that works for it, too."""
+    """Warn at the line that called this package, also from a thread that works for that caller."""
     frame = RUNTIME.caller.get() or sys._getframe(1)
     package = Path(__file__).parents[2]  # as frames name it, whether there is a link on the way or not
     while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(package):

@@ -15,11 +15,11 @@ LIMIT_S = 300
 
 
 class RevisionError(GathernestError):
-    """A revision cannot be had, or cannot do what is asked of it."""
+    """A revision cannot be read, or lacks an ability that a command needs."""
 
 
 def checkout() -> Path:
-    """Return the top folder of the checkout: of the current folder, or of this package where that is in none.
+    """Return the top folder of the checkout of the current folder, or of this package where that is in no checkout.
 
     Raises:
         RevisionError: git is not installed, both folders are in no checkout of gathernest, or git does not read it.
@@ -77,7 +77,7 @@ def extract_tree(tree: str, target: Path) -> None:
 
 
 def tree_of_files(index: Path) -> str:
-    """Write the files of the checkout as they are, those that git ignores aside, as a tree; return its full name.
+    """Write the present files of the checkout, except ignored ones, as a tree; return its full name.
 
     Args:
         index: a file that is not there yet; git's own index stays as it is.
@@ -92,11 +92,11 @@ def tree_of_files(index: Path) -> str:
 
 
 def git(*command: str, otherwise: str, index: Path | None = None) -> str:
-    """Return what a git command prints in the checkout.
+    """Return the output of a git command in the checkout.
 
     Args:
         command: its words.
-        otherwise: the message where it fails; `{checkout}` in it stands for the folder.
+        otherwise: the error message where it fails; `{checkout}` in it stands for the folder.
         index: the file that takes the place of git's index.
 
     Raises:
@@ -106,7 +106,7 @@ def git(*command: str, otherwise: str, index: Path | None = None) -> str:
 
 
 def why_shallow() -> str:
-    """Return the end of a message about commits that are not found, where the checkout is a shallow clone, or nothing.
+    """Return the end of a message about missing commits where the checkout is a shallow clone; else nothing.
 
     Raises:
         RevisionError: there is no git or no checkout.
@@ -118,7 +118,7 @@ def why_shallow() -> str:
 
 
 def _output(command: tuple[str, ...], otherwise: str, index: Path | None = None) -> bytes:
-    """Return the bytes that a git command prints in the checkout; raises RevisionError."""
+    """Return the output of a git command in the checkout as bytes; raises RevisionError."""
     top = checkout()
     ended = _run(top, *command, index=index)
     if ended.returncode == 0:
@@ -130,7 +130,7 @@ def _output(command: tuple[str, ...], otherwise: str, index: Path | None = None)
 
 def _run(folder: Path, *command: str, index: Path | None = None) -> subprocess.CompletedProcess[bytes]:
     """Run git in a folder, with its messages in English; raises RevisionError where it cannot be run."""
-    # A hook of another repository names that in the environment.
+    # A hook of another repository sets these variables.
     left_out = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
     environment = {name: value for name, value in os.environ.items() if name not in left_out} | {"LC_ALL": "C"}
     if index is not None:

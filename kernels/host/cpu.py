@@ -15,7 +15,7 @@ from pathlib import Path
 # Columns of a line of /proc/stat in which a core does nothing: idle, and waiting for a disk.
 IDLE = (3, 4)
 PACKAGE = Path(__file__).resolve().parents[2]
-# The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.
+# The sources that a kernel's code depends on beside its key: they are imported to compile it, or linked to it.
 MAKES_CODE = (
     "ir/*.py",
     "ir/dialects/**/*.py",
@@ -52,9 +52,9 @@ def package_version(name: str) -> str:
 
 @functools.cache
 def code_fingerprint(package: Path = PACKAGE) -> str:
-    """Return a digest of everything but the kernel's own key that decides its machine code.
+    """Return a digest of everything that decides machine code beside the kernel's own key.
 
-    That is: the sources that make it, the versions of Python and the packages that do, and the CPU.
+    These are the sources that make it, the versions of Python and the packages, and the CPU.
 
     A changed comment is a changed source. To leave comments out, by code objects without their lines, takes 11 to 13 ms
     in every process that calls a kernel, and 100 where there is no bytecode; the bytes take 1.5 (Zen 4).
@@ -75,9 +75,9 @@ def code_fingerprint(package: Path = PACKAGE) -> str:
 
 
 def _installed_versions(names: Collection[str]) -> list[str]:
-    """Return the names with the versions of their distributions, as the folders of their metadata are called.
+    """Return the names with the versions of their distributions, from the names of their metadata folders.
 
-    `importlib.metadata` takes a third of a first call to import. It is asked for distributions without such a folder.
+    The import of `importlib.metadata` takes a third of a first call, so it serves only distributions without a folder.
     """
     found: dict[str, str] = {}
     for folder in sys.path:
@@ -93,7 +93,7 @@ def _installed_versions(names: Collection[str]) -> list[str]:
 def _cpu_names() -> list[str]:
     """Return the facts by which LLVM names the CPU and its features; without /proc/cpuinfo the names that LLVM gives.
 
-    To import llvmlite takes 0.1 s, which a call that NumPy answers does not wait for.
+    The import of llvmlite takes 0.1 s, and a call that NumPy answers should not wait for it.
     """
     names = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
     names += ("CPU implementer", "CPU part", "CPU variant", "Features", "isa", "cpu")
@@ -106,7 +106,7 @@ def _cpu_names() -> list[str]:
 
 @functools.cache
 def cpu_facts() -> dict[str, str]:
-    """Return what /proc/cpuinfo says of the first core, by name; nothing where there is no such file."""
+    """Return the facts of the first core in /proc/cpuinfo, by name; empty where there is no such file."""
     try:
         with open("/proc/cpuinfo") as lines:  # a page for each core: read no further than the first
             pairs = [line.partition(":") for line in itertools.takewhile(str.strip, lines)]
@@ -121,7 +121,7 @@ def cpu_model() -> str:
 
 
 def usable_cores(*groups: Path) -> int:
-    """Return how many cores this thread may use now: its affinity, and the quota of its control groups rounded up."""
+    """Return the number of cores that this thread may use now: by its affinity, and its quota rounded up."""
     quota = cpu_quota(*groups)
     cores = affine_cores()
     return cores if quota is None else min(cores, max(1, math.ceil(quota)))
@@ -134,10 +134,10 @@ def affine_cores() -> int:
 
 @functools.cache
 def cpu_quota(process: Path = Path("/proc/self"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """Return how many cores' time the control groups of this process allow it, or None where they set no limit.
+    """Return the quota of this process in cores, by its control groups, or None where they set no limit.
 
-    Groups of version 1 and 2 are read once in a process, with those above them. In a container whose own group is the
-    root of what it sees, that is the one that counts.
+    Groups of version 1 and 2 and their parents are read once in a process. In a container whose own group is the root
+    of the visible groups, the limit is that of the root.
     """
     quotas: list[float] = []
     for line in _text(process / "cgroup").splitlines():
@@ -172,7 +172,7 @@ def cache_sizes() -> dict[str, int]:
 
 
 def free_memory_bytes() -> int:
-    """Return how much memory this process can still take, within its cgroup too; 1 GiB if unknown."""
+    """Return the bytes of memory that this process can still take, also within its cgroup; 1 GiB if unknown."""
     free = [_number(Path("/proc/meminfo"), "MemAvailable:", 1024)]
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -198,7 +198,7 @@ def _text(path: Path) -> str:
 
 
 class OtherLoad:
-    """How many cores other processes use meanwhile, as Linux counts it from where this is made.
+    """The number of cores that other processes use, as Linux counts it, since this object was made.
 
     Args:
         stat: the file with the time that each core has spent, in the form of /proc/stat.
@@ -209,14 +209,14 @@ class OtherLoad:
         self._start = self._now()
 
     def cores(self) -> float:
-        """Return how many of this process's cores other processes have used since, on average; 0 where unknown."""
+        """Return the average number of this process's cores that other processes have used; 0 where unknown."""
         (busy_s, own_s, clock_s), (was_busy_s, was_own_s, was_clock_s) = self._now(), self._start
         if clock_s <= was_clock_s:
             return 0.0
         return max(0.0, (busy_s - was_busy_s - (own_s - was_own_s)) / (clock_s - was_clock_s))
 
     def _now(self) -> tuple[float, float, float]:
-        """Return seconds: what the cores have worked, what this process has, and the clock."""
+        """Return seconds: the busy time of the cores, the busy time of this process, and the clock."""
         own = os.times()
         return self._busy_s(), own.user + own.system, time.monotonic()
 

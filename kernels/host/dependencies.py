@@ -6,7 +6,7 @@ import re
 from ...ir.errors import DependencyError
 
 LEAST_VERSIONS = {"numba": (0, 63), "llvmlite": (0, 46), "xdsl": (0, 74)}
-# What models need, proofs, and the report.
+# The packages that models, proofs and the report need.
 READERS = {"onnx": (1, 19), "openvino": (2024, 6)}
 PROVERS = {"islpy": (2025, 1), "z3-solver": (4, 13)}
 REPORTERS = {"jinja2": (3, 1), "pygments": (2, 18)}
@@ -21,7 +21,7 @@ EXTRAS = {
 
 
 def problem_with(package: str) -> str | None:
-    """Return what is wrong with the installed version of a package, or None."""
+    """Return the fault of the installed version of a package, or None."""
     from importlib.metadata import PackageNotFoundError, version
 
     least = (LEAST_VERSIONS | READERS | PROVERS | REPORTERS)[package]

@@ -1,4 +1,4 @@
-"""Files that other processes read meanwhile, or other users could have written: put in place whole, read with care."""
+"""Files that other processes may read, or other users may have written: they appear whole, and are read with care."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def check_replaceable(path: Path) -> None:
-    """Check that there is nothing at a path, or a plain file; raises OSError for a device, a pipe or a folder."""
+    """Check that a path is free or a plain file; raises OSError for a device, a pipe or a folder."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EEXIST, "is no plain file, and is not replaced; name another file", str(path))
 
@@ -24,14 +24,14 @@ def publish(path: Path, text: str) -> None:
     """Put a file in its place whole: under a temporary name in its folder, which is made if need be, then renamed.
 
     Raises:
-        OSError: it cannot be written, or what is there is no plain file; nothing is left behind.
+        OSError: it cannot be written, or the path is something other than a plain file; nothing is left behind.
     """
     check_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     except OSError as error:
-        error.filename = str(path)  # the temporary name says nothing to who asked for the file
+        error.filename = str(path)  # the caller does not know the temporary name
         raise
     try:
         with open(handle, "w", encoding="utf-8") as file:
@@ -46,7 +46,7 @@ def publish(path: Path, text: str) -> None:
 
 @contextmanager
 def publish_folder(folder: Path) -> Iterator[Path]:
-    """Hand out a new folder, and rename it to `folder` after the body; one that is there already stays.
+    """Hand out a new folder, and rename it to `folder` after the body; an existing folder stays.
 
     Raises:
         OSError: it cannot be made; nothing is left behind.
@@ -71,7 +71,7 @@ def remove_folder(folder: Path, reason: object) -> None:
     """Move a folder aside, so that nobody sees half of it, and delete it.
 
     Raises:
-        OSError: it cannot be moved; gives the reason why it had to be.
+        OSError: it cannot be moved; the message has `reason`, why it must be removed.
     """
     try:
         aside = Path(tempfile.mkdtemp(prefix=".removed-", dir=folder.parent))
@@ -86,12 +86,12 @@ def remove_folder(folder: Path, reason: object) -> None:
 
 
 def check_own(path: Path, facts: os.stat_result) -> None:
-    """Check that nobody but this user and root could have written what `facts` are about; raises PermissionError."""
+    """Check by `facts` that only this user and root could have written a file; raises PermissionError."""
     if not hasattr(os, "geteuid"):  # Windows, whose cache folder is the user's own
         return
     if facts.st_uid not in (0, os.geteuid()):
         raise PermissionError(f"{path.name} belongs to user {facts.st_uid}, not to this one ({os.geteuid()}) or root")
-    is_sticky = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX  # others cannot replace what is in it
+    is_sticky = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX  # others cannot replace its files
     if facts.st_mode & 0o022 and not is_sticky:
         raise PermissionError(
             f"{path.name} can be written by other users, as its mode is {stat.S_IMODE(facts.st_mode):o}"
@@ -99,7 +99,7 @@ def check_own(path: Path, facts: os.stat_result) -> None:
 
 
 def check_own_folder(path: Path) -> None:
-    """Check that a path is a folder, no link to one, that nobody but this user and root can write; raises OSError."""
+    """Check that a path is a folder, not a link, that only this user and root can write; raises OSError."""
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode):
         raise NotADirectoryError(f"{path.name} is not a folder")
@@ -107,7 +107,7 @@ def check_own_folder(path: Path) -> None:
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Open a plain file; waits for no pipe.
+    """Open a plain file, without waiting where it is a pipe.
 
     Args:
         flags: of `os.open`; with `os.O_CREAT`, a file that is missing is made.
@@ -116,7 +116,7 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
         The handle, which the caller closes.
 
     Raises:
-        OSError: it is no such file, cannot be opened, or is larger than any that is kept.
+        OSError: it is no plain file, cannot be opened, or is larger than `MOST_BYTES`.
     """
     handle = os.open(path, flags | _WITHOUT_WAITING, 0o644)
     try:

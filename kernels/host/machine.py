@@ -1,10 +1,10 @@
-"""Which machine model schedules are chosen by: the knob `machine`, a calibration, or the built-in one for this CPU.
+"""The machine model that chooses schedules: of the knob `machine`, a calibration, or the built-in one for this CPU.
 
 A file for the knob `machine` holds one JSON object of fields. `gathernest doctor --calibrate` writes a calibration to
 
     <cache folder>/machines/<digest of the machine>.json
 
-It belongs to a machine: CPU, caches and cores. A file of another machine, a damaged one, and one that another user
+It belongs to a machine: CPU, caches and cores. A file of another machine, a damaged file, and a file that another user
 could have written are left out. Plain Python.
 """
 
@@ -29,15 +29,15 @@ from .knobs import KnobError, knobs
 
 AVX2_BYTES = 32  # of a vector
 GENERIC = "avx2"
-# Processors whose cores share one last cache. Virtual machines get a part and are told the whole: 480 MB on a Granite
-# Rapids whose latencies end at 80. With the model's 60 MB, rows of 64 B to 64 KB take 0.57 to 0.77 of the time there.
+# Processors whose cores share one last cache. A virtual machine gets a part, but sees the size of the whole: 480 MB on
+# Granite Rapids whose latencies end at 80. With the model's 60 MB, rows of 64 B to 64 KB take 0.57 to 0.77 of the time.
 ONE_LAST_CACHE = ("xeon-avx512",)
-# A calibration beside which other processes used this many cores lacks the fields that they disturb most.
+# If other processes use this number of cores during a calibration, it leaves out the fields that they disturb most.
 BUSY_CORES = 0.5
 FORMAT, KIND = 2, "machines"
-_LEFT_OUT: set[Path] = set()  # files that a warning has been given for
+_LEFT_OUT: set[Path] = set()  # files that the user has been warned about
 
-# Which values a field of a file may have, and how messages call them.
+# The test of a field's values in a file, and its words in messages.
 Rule = tuple[Callable[[Any], bool], str]
 
 
@@ -55,8 +55,8 @@ class KnownMachine:
 
     Attributes:
         model: the model.
-        because: why it is this one.
-        threads: how many threads the machine has; None for the threads of this process.
+        because: the reason for the choice.
+        threads: the number of threads of the machine; None for the threads of this process.
     """
 
     model: MachineModel
@@ -65,7 +65,7 @@ class KnownMachine:
 
 
 def machine_model() -> MachineModel:
-    """Return the model that schedules are chosen by, with the threads that share the work.
+    """Return the model that chooses schedules, with the threads that share the work.
 
     Raises:
         KnobError: the knob `machine` names neither a built-in model nor a file that can be read.
@@ -80,9 +80,9 @@ def _shared(model: MachineModel, threads: int) -> MachineModel:
 
 
 def known_machine() -> KnownMachine:
-    """Return the model that schedules are chosen by, and why it is this one; raises as `machine_model` does.
+    """Return the model that chooses schedules, and the reason for the choice; raises as `machine_model` does.
 
-    A file that describes no machine is left out with a warning; one that an option names is an error.
+    A file that describes no machine is left out with a warning; if an option names it, that is an error.
     """
     wanted = knobs.machine
     if wanted is not None and str(wanted) in BUILT_IN:
@@ -99,7 +99,7 @@ def known_machine() -> KnownMachine:
 
 
 def sharing_threads() -> int:
-    """Return how many threads of this process share a nest: any number gives the same bytes."""
+    """Return the number of threads of this process that share a nest; any number gives the same bytes."""
     wanted = knobs.num_threads
     return usable_cores() if wanted is None else min(wanted, usable_cores())
 
@@ -122,7 +122,7 @@ def built_in_for(cpu: Mapping[str, str]) -> tuple[str, str]:
 
 
 def has_avx512(cpu: Mapping[str, str]) -> bool:
-    """Return whether a CPU has AVX-512, which some virtual machines hide from those who use them."""
+    """Return whether a CPU has AVX-512, which some virtual machines hide from their users."""
     return "avx512f" in cpu.get("flags", "").split()
 
 
@@ -167,7 +167,7 @@ def _several(count: int, rule: Rule) -> Rule:
     )
 
 
-# A time in nanoseconds or a rate in bytes a nanosecond: no machine is outside, and costs outside are not finite.
+# Ranges of times in nanoseconds, rates in bytes a nanosecond, and so on: no machine is outside, and costs stay finite.
 _RATE, _FACTOR, _SHARE, _CACHE = _number(1e-6, 1e9), _number(1 / 64, 64), _number(0.001, 1), _whole(2**16, 2**40)
 _RULES: dict[str, Rule] = {
     "base": _among(*BUILT_IN),
@@ -193,7 +193,7 @@ def described_machine(described: Any) -> tuple[MachineModel, int | None]:
     """Return the model that a JSON object describes, named "" where it has no name, and its threads.
 
     Raises:
-        ValueError: it describes none; says why.
+        ValueError: it describes none; the message has the reason.
     """
     if not isinstance(described, dict):
         raise ValueError(f"holds {show(described)}")
@@ -245,12 +245,12 @@ class Calibration:
     """The measured numbers of a machine.
 
     Attributes:
-        base: the built-in model whose other fields it has.
+        base: the built-in model that provides the other fields.
         fields: the measured fields of the model.
         machine: the facts that it depends on, as `machine_facts` gives them.
-        threads: how many shared the work while it was measured.
-        other_cores: how many cores other processes used meanwhile, on average.
-        date: when, in UTC, such as 2026-11-21T12:00:00Z.
+        threads: the number of threads that shared the work while it was measured.
+        other_cores: the average number of cores that other processes used meanwhile.
+        date: the time of the measurement in UTC, such as 2026-11-21T12:00:00Z.
         versions: of the packages that it was measured with.
         uncertain: the fields that keep the value of the built-in model, with the low and the high end of the interval
             in which the measurements lie.
@@ -272,11 +272,11 @@ class Calibration:
 
     @property
     def age_days(self) -> float:
-        """How many days ago it was made."""
+        """The number of days since it was made."""
         return (datetime.now(UTC) - datetime.fromisoformat(self.date)).total_seconds() / 86_400
 
     def description(self) -> dict[str, Any]:
-        """Return the model as a file for the knob `machine` holds it."""
+        """Return the model in the form of a file for the knob `machine`."""
         return {"base": self.base, "name": self.model.name, **self.fields}
 
     def to_json(self) -> dict[str, Any]:
@@ -339,8 +339,8 @@ def forget_calibration() -> None:
 
 @functools.lru_cache(maxsize=16)
 def _read_calibration(cache_dir: Path | None, cores: int) -> Calibration | None:
-    """Return the calibration in a cache folder; the arguments are what it depends on within a process."""
-    if not os.path.isdir(cache_folder() / KIND):  # most have none: the facts take longer than this
+    """Return the calibration in a cache folder; within a process it depends on the arguments alone."""
+    if not os.path.isdir(cache_folder() / KIND):  # saves the time of the facts, since most folders have none
         return None
     path = calibration_path()
     try:

@@ -1,4 +1,4 @@
-"""Memory for large results: what a result had that is gone, where the system would give new pages.
+"""Memory for large results: it comes from a result that is gone, where the system would give new pages.
 
 glibc gives blocks from 32 MiB on back to the system as soon as they are freed. The next result gets pages that were
 never touched, and the system clears each at its first touch, which takes as long as the gather, or longer
@@ -15,7 +15,7 @@ import numpy as np
 from ...lowering.schedule.machine_model import LINE_BYTES
 from .knobs import knobs
 
-# What glibc gives back at once: its largest M_MMAP_THRESHOLD on 64 bits (mallopt(3)).
+# From this size on glibc gives blocks back at once: its largest M_MMAP_THRESHOLD on 64 bits (mallopt(3)).
 LEAST_BYTES = 32 * 1024**2
 
 
@@ -38,7 +38,7 @@ class _Block:
 
 
 class _Lease:
-    """What an array has as its base: when the last view of it dies, the block goes back."""
+    """The base of an array: when the last view of the array dies, the block goes back."""
 
     __slots__ = ("__array_interface__", "_block", "_memory")
 
@@ -55,10 +55,10 @@ class _Lease:
 
 
 class RecycledMemory:
-    """Blocks that no array uses, the least recently used first; in all at most what the knob `recycle_mb` says.
+    """Blocks that no array uses, the least recently used first; together at most `recycle_mb` of the knobs.
 
-    An array can die in any thread and at any step, the last ones while Python ends: so each access to the list is one
-    that Python does not interrupt, and `take_back` reads no setting.
+    An array can die in any thread and at any step, the last ones while Python ends. So each access to the list is an
+    operation that Python does not interrupt, and `take_back` reads no setting.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class RecycledMemory:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return an uninitialised C-contiguous array that begins a cache line; it does not own its memory."""
         size_bytes = math.prod(shape) * dtype.itemsize
-        lease: Any = _Lease(self, self._taken(size_bytes) or _Block(size_bytes))
+        lease: Any = _Lease(self, self._take(size_bytes) or _Block(size_bytes))
         return np.ndarray(shape, dtype, np.asarray(lease))
 
     def new(
@@ -81,14 +81,14 @@ class RecycledMemory:
         return (self.empty if self.serves(math.prod(shape) * dtype.itemsize) else otherwise)(shape, dtype)
 
     def serves(self, size_bytes: int) -> bool:
-        """Return whether a result of so many bytes gets its memory here."""
+        """Return whether a result of that size gets its memory here."""
         if size_bytes < LEAST_BYTES or self._is_child:
             return False
         self._limit_bytes = knobs.recycle_mb * 1024**2
         return size_bytes <= self._limit_bytes
 
     def take_back(self, block: _Block) -> None:
-        """Hold a block that no array uses any more; free the least recently used of too many."""
+        """Hold a block that no array uses any more; free the least recently used blocks above the limit."""
         if self._is_child:
             return
         self._blocks.append(block)
@@ -98,7 +98,7 @@ class RecycledMemory:
             except IndexError:
                 return
 
-    def _taken(self, size_bytes: int) -> _Block | None:
+    def _take(self, size_bytes: int) -> _Block | None:
         """Return the block of that size that was used last."""
         for block in reversed(tuple(self._blocks)):
             if block.size_bytes == size_bytes:
@@ -110,7 +110,7 @@ class RecycledMemory:
         return None
 
     def _begin_child(self) -> None:
-        """In a forked child nothing is recycled: to write to a page of the parent's is to copy it."""
+        """In a forked child nothing is recycled, since writing to a page of the parent copies it."""
         self._is_child = True
         self._blocks.clear()
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     Made = TypeVar("Made")
 
-# 64 KiB were enough for LLVM 20; a thread that only runs what is compiled needs less than 32, the least there can be.
+# 64 KiB were enough for LLVM 20; a thread that only runs compiled code needs less than 32, the smallest stack there is.
 ENOUGH_STACK_BYTES = 1 << 20
-# Modules whose hooks take a lock before a fork: what they have once these are registered, and the lock.
+# Modules whose hooks take a lock before a fork: an attribute that they have once the hook is registered, and the lock.
 _FORK_HOOKS = {"logging": ("LogRecord", "_lock"), "concurrent.futures.thread": ("_WorkItem", "_global_shutdown_lock")}
 
 
@@ -67,7 +67,7 @@ class Runtime:
     """The shared state of one process.
 
     Attributes:
-        caller: in a thread that works for a caller, the frame of that caller.
+        caller: in a thread that works for a caller, the caller's frame.
         team: the threads that share a kernel's tiles, made by the first launch that needs them; False where the system
             has none.
         entry: the fast call, made by the first call that repeats; False where this system has none.
@@ -103,7 +103,7 @@ class Runtime:
         """Return `work()`, which imports or compiles: under the lock, and apart from its caller.
 
         `is_ours` says that it imports modules of ours alone, none of which imports `logging`. Work of a kind that was
-        done before has nothing left to import: the caller does it, without the lock, as to start a thread takes 150 us.
+        done before has nothing left to import: the caller does it, without the lock, since a new thread takes 150 us.
         """
         if kind in self._kinds and not _has_small_stacks():
             return work()
@@ -115,7 +115,7 @@ class Runtime:
         return made
 
     def apart(self, work: Callable[[], Made]) -> Made:
-        """Return `work()`, done by a thread of its own, which has a stack large enough for LLVM and takes no signals.
+        """Return `work()`, run by a new thread that has a stack large enough for LLVM and takes no signals.
 
         An exception of a signal handler ends the wait, and the work goes on. Where no thread can be started, and while
         Python ends, the caller does the work.
@@ -232,10 +232,10 @@ class Runtime:
             return work()
 
     def _be_last(self) -> None:
-        """Have a fork take the lock before that of `logging`, which is taken under it.
+        """Make a fork take our lock before the lock of `logging`, which is taken under it.
 
-        What was registered last runs first, and `logging` registers its own hook when it is imported. A fork between
-        that and ours would hold the one lock and wait for the other: so no other thread runs meanwhile.
+        The hook that was registered last runs first, and `logging` registers its own on import. A fork between the two
+        registrations would hold one lock and wait for the other: so no other thread runs meanwhile.
         """
         if not self._is_last:
             interval = sys.getswitchinterval()
@@ -266,13 +266,13 @@ class Runtime:
                 lock.acquire()
 
     def _after_fork(self) -> None:
-        """Release what a hook took, once for each that did; one that was registered meanwhile did not."""
+        """Release the locks that a hook took, once for each hook that took them before the fork."""
         if self._taken:
             for lock in self._taken.pop():
                 lock.release()
 
     def _begin_child(self) -> None:
-        """In a forked child the team's threads are gone, as is whoever ran a kernel on them."""
+        """In a forked child the team's threads are gone, and so are the threads that ran kernels on them."""
         self.team, self._stack_size = None, allocate_lock()
         self.forks += 1
         self._threads.clear()
@@ -284,7 +284,7 @@ class Runtime:
 
 
 def _hooked_locks() -> dict[str, Any]:
-    """Return the locks that forks take, of modules that are imported so far that they have registered their hooks."""
+    """Return the locks that forks take for other modules that have registered their hooks."""
     return {
         name: getattr(module, lock)
         for name, (later, lock) in _FORK_HOOKS.items()
@@ -302,7 +302,7 @@ def _has_small_stacks() -> bool:
 def _has_locks(own: Any) -> bool:
     """Return whether this thread has a lock that a thread which works for it might need, and would never get.
 
-    These are our own lock, Numba's, and those of the modules that the thread is importing.
+    These are our own lock, Numba's lock, and the locks of the modules that the thread is importing.
     """
     compiler_lock: Any = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
     if own._is_owned() or (compiler_lock is not None and compiler_lock.is_locked()):

@@ -9,11 +9,11 @@ Call = Callable[[], object]
 
 # The first call of a candidate may compile, and the second still store it in the call cache.
 WARMING_CALLS = 3
-# A candidate is called as often in a round as fills this, so that the cost of reading the clock is negligible.
+# Calls of a candidate fill at least this time in a round, so that the cost of reading the clock is negligible.
 SHORTEST_ROUND_S = 200e-6
 
-# How long a candidate is called before its turn, to fill the caches with its own data: a gather of 5.6 MB took 155 µs
-# after one such call, in turn with loops that use other memory, and 92 µs by itself.
+# A candidate is called for this time before its turn, to fill the caches with its own data: a gather of 5.6 MB took
+# 155 µs after a single call, in turn with loops that use other memory, and 92 µs by itself.
 SETTLED_S = 2e-3
 
 
@@ -32,7 +32,7 @@ class Timings:
         return statistics.median(self.rounds_s[name])
 
     def ratio(self, name: str, beside: str) -> float:
-        """Return how many times as fast `name` is as `beside`: the median of the ratios within each round."""
+        """Return the speed of `name` relative to `beside`: the median of the ratios within each round."""
         pairs = zip(self.rounds_s[beside], self.rounds_s[name], strict=True)
         return statistics.median(other / own for other, own in pairs)
 
@@ -47,9 +47,9 @@ def time_interleaved(
     """Time calls in turn, each round beginning with another one.
 
     Args:
-        candidates: what to call, by name; each is called once before, which is not timed.
-        rounds: how many times each is timed, 1 or more.
-        shortest_s: what one timing must take at least; short calls are repeated within it.
+        candidates: the calls, by name; each is called a few times before, which is not timed.
+        rounds: the number of times that each is timed, 1 or more.
+        shortest_s: the least time of one timing; short calls are repeated within it.
         settle_s: pause before each turn, 0 or more, followed by calls that are not timed, for `SETTLED_S` or once.
             Other runtimes' threads spin for a while after a call, and slow down the next candidate on few cores; and
             the first calls find another candidate's data in the caches.
@@ -63,12 +63,12 @@ def time_interleaved(
             if settle_s is not None:
                 time.sleep(settle_s)
                 _settle(candidates[name])
-            rounds_s[name].append(_timed(candidates[name], repeats[name]))
+            rounds_s[name].append(_time(candidates[name], repeats[name]))
     return Timings(rounds_s)
 
 
 def _settle(call: Call) -> None:
-    """Call until the caches hold what it uses, as far as they can; once where it takes long."""
+    """Call until the caches hold the data of the call, as far as they can; once where it takes long."""
     end = time.perf_counter() + SETTLED_S
     call()
     while time.perf_counter() < end:
@@ -76,16 +76,16 @@ def _settle(call: Call) -> None:
 
 
 def _repeats(call: Call, shortest_s: float) -> int:
-    """Return how often a call must be repeated to take `shortest_s`."""
+    """Return the number of repetitions of a call that take `shortest_s`."""
     for _ in range(WARMING_CALLS):
         call()
     repeats = 1
-    while (taken := _timed(call, repeats) * repeats) < shortest_s:
+    while (taken := _time(call, repeats) * repeats) < shortest_s:
         repeats = max(2 * repeats, min(int(repeats * shortest_s / max(taken, 1e-9)), 100 * repeats))
     return repeats
 
 
-def _timed(call: Call, repeats: int) -> float:
+def _time(call: Call, repeats: int) -> float:
     start = time.perf_counter()
     for _ in range(repeats):
         call()

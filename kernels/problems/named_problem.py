@@ -1,6 +1,6 @@
 """The problem that a caller names: operator, arrays as specs or texts, attributes, and whether rows are weighted.
 
-`compile`, `tune`, `warm`, the playground and the command line all name theirs here.
+`compile`, `tune`, `warm`, the playground and the command line all use `problem_of`.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ OPERATORS = (
     *("gather_reduce", "gather_mean", "gather_max"),
     *WEIGHTED_REDUCTIONS,
 )
-# The arguments of `problem_of`, `compile` and the command line that say what a row is multiplied by.
+# The arguments of `problem_of`, `compile` and the command line that give rows a factor.
 FACTORS = {
     "weights": "of gather_reduce: each index has a weight, as with weights= of gathernest.gather_reduce",
     "quantised": "of gather_reduce and gather_mean: rows of int8 or uint8 have a scale and a bias",

@@ -1,4 +1,4 @@
-"""Bags of indices as a kernel takes them: one row of positions a bag, filled up with one that changes nothing."""
+"""Bags of indices as a kernel takes them: one row of positions a bag, padded with a position that changes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from ..runtime.array_checks import index_array
 
 OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()
 MEAN, WEIGHTED_MEAN = GatherMean(), GatherWeightedMean()
-# Those of rows without weights, by the reduction that a caller names.
+# The operators of rows without weights, by the caller's name of the reduction.
 OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
 # Bags of different lengths are one array of positions if it has at most this many places for each index.
 MAX_PLACES_AN_INDEX = 4
@@ -32,12 +32,12 @@ class Bags:
 
     Attributes:
         positions: (indices) int64 in [0, size], where `size` adds nothing.
-        starts: (bags) int64: where each bag begins.
-        lengths: (bags) int64: how many positions each has.
+        starts: (bags) int64: the first position of each bag.
+        lengths: (bags) int64: the number of positions of each bag.
         size: of the first axis of data.
-        repeats_first: whether rows of positions are filled up with the first position of a bag, and not with `size`.
-        weights: (indices) float32 or float64: what the row at each position is multiplied by; with biases, which are
-            added to the products, (2, indices). None without weights.
+        repeats_first: whether rows of positions are padded with the first position of a bag, and not with `size`.
+        weights: (indices) float32 or float64: the factor of the row at each position; with biases, which are added to
+            the products, (2, indices). None without weights.
     """
 
     positions: np.ndarray
@@ -48,7 +48,7 @@ class Bags:
     weights: np.ndarray | None = None
 
     def counts(self) -> np.ndarray:
-        """Return (bags) int64: how many positions of each bag add something."""
+        """Return (bags) int64: the number of positions of each bag that add something."""
         before = np.concatenate([[0], np.cumsum(self.positions < self.size)])
         return before[self.starts + self.lengths] - before[self.starts]
 
@@ -61,7 +61,7 @@ class Bags:
         )
 
     def of_rows(self) -> "Bags":
-        """Return bags of bags, one for each row of data: those that read the row, in the order of the indices."""
+        """Return a bag for each row of data: the bags that read the row, in the order of the indices."""
         order = np.argsort(self.positions, kind="stable")
         lengths = np.bincount(self.positions, minlength=self.size + 1)[: self.size]
         order = order[: lengths.sum()]
@@ -75,13 +75,13 @@ class Bags:
         return longest * len(self.lengths) <= MAX_PLACES_AN_INDEX * (self.positions.size + len(self.lengths))
 
     def rows(self) -> np.ndarray:
-        """Return (bags, longest) int64: the positions of each bag in a row; with weights as `with_weights` has them."""
+        """Return (bags, longest) int64: the positions of each bag in a row; with weights as by `with_weights`."""
         return self._rows(slice(None))
 
     def classes(self) -> Iterator[tuple[slice | np.ndarray, np.ndarray]]:
-        """Yield (bags, rows) of all bags where they are of similar lengths; otherwise of those up to 1, 3, 7, ...
+        """Yield (bags, rows): all bags where their lengths are similar; else the bags of up to 1, 3, 7, ... positions.
 
-        Empty bags are in none of the latter.
+        In the second case, empty bags are left out.
         """
         if self.is_even():
             yield slice(None), self.rows()
@@ -155,10 +155,10 @@ def make_bags(
     Args:
         indices: (bags..., bag), or (indices) with `ends`.
         size: of the first axis of data.
-        bounds: what an index outside means.
-        padding_index: whose position adds nothing, as `padding_position` takes it.
+        bounds: the rule for an index outside.
+        padding_index: the index whose position adds nothing, as for `padding_position`.
         ends: the starts and the lengths of bags of different lengths.
-        whole: of a block of indices, where it starts and the shape of all indices; for messages.
+        whole: for a block of indices, its start and the shape of all indices; for messages.
 
     Raises:
         BoundsError: an index is not valid under `bounds`.
@@ -202,7 +202,7 @@ def read_ends(
     """Return the starts and the lengths of bags, (bags) int64 each; None where a row of indices is a bag.
 
     Raises:
-        InvalidGatherError: both are given, indices are not of one dimension, or the bags are not those of all indices.
+        InvalidGatherError: both are given, indices have several dimensions, or the bags do not cover all indices.
         IndexTypeError: they are no integers.
     """
     if offsets is None and lengths is None:
@@ -264,9 +264,9 @@ def plain_operator(reduce: str, dtype: np.dtype, mode: Bounds) -> GatherReduce |
 
 
 def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
-    """Return (bags, inner...): the sums of bags that may be of different lengths, of a dtype that holds them.
+    """Return (bags, inner...): the sums of bags that may be of different lengths, in a dtype that holds them.
 
-    That is data's, but float32 of narrower floats, and the weights' dtype where bags have some.
+    That is data's dtype, float32 for narrower floats, and the weights' dtype where bags have weights.
     """
     return reduce_bags(OPERATOR if bags.weights is None else WEIGHTED, data, bags)
 
@@ -280,7 +280,7 @@ def average_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
 
 
 def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndarray:
-    """Return (bags, inner...): what an operator gives of bags that may be of different lengths."""
+    """Return (bags, inner...): an operator's result for bags that may be of different lengths."""
     if bags.is_even():
         return run_operator(operator, data, bags.rows(), Bounds.ZERO, None)
     result = np.zeros((len(bags.lengths), *data.shape[1:]), operator.result_dtype(data.dtype))
@@ -290,7 +290,7 @@ def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndar
 
 
 def read_bags(data: Any, bags: Bags) -> tuple[np.ndarray, Bags]:
-    """Return the rows of an array in foreign byte order that bags have, and the bags of these rows.
+    """Return the rows that bags read from an array in foreign byte order, and the bags of these rows.
 
     Each row is read once, and is in the byte order of this machine.
     """
@@ -303,7 +303,7 @@ def read_bags(data: Any, bags: Bags) -> tuple[np.ndarray, Bags]:
 def divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return sums divided by counts, in the dtype of the sums.
 
-    NumPy divides complex64 by integers as complex128, which rounds otherwise.
+    NumPy divides complex64 by integers as complex128, which rounds differently.
     """
     counts = counts.astype(sums.dtype) if sums.dtype.kind == "c" else counts
     with np.errstate(all="ignore"):
@@ -311,7 +311,7 @@ def divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def divisors(bags: Bags, rank: int) -> np.ndarray:
-    """Return (bags, 1...): what sums are divided by, 1 for a bag that adds nothing."""
+    """Return (bags, 1...): the divisors of sums, 1 for a bag that adds nothing."""
     return np.maximum(bags.counts(), 1).reshape(-1, *[1] * (rank - 1))
 
 
@@ -333,7 +333,7 @@ def rows_of_largest(data: np.ndarray, bags: Bags) -> np.ndarray:
 
 
 def rows_of_largest_in(data: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Return (bags, inner...) int64 as `rows_of_largest`, of (bags, bag) positions as `Bags.rows` gives them."""
+    """Return (bags, inner...) int64 as `rows_of_largest`, for (bags, bag) positions from `Bags.rows`."""
     found = np.empty((len(positions), *data.shape[1:]), np.int64)
     block = max(BLOCK_ELEMENTS // max(int(np.prod(data.shape[1:])), 1), 1)
     for start in range(0, len(positions), block):
@@ -352,7 +352,7 @@ def _find(data: np.ndarray, positions: np.ndarray, found: np.ndarray) -> None:
     rows = np.empty_like(largest)
     for number in range(1, positions.shape[1]):
         gather(data, positions[:, number], bounds="zero", out=rows)
-        with np.errstate(invalid="ignore"):  # which ml_dtypes raises where it compares what is no number
+        with np.errstate(invalid="ignore"):  # which ml_dtypes raises where it compares NaN
             is_larger = rows > largest
         np.copyto(largest, rows, where=is_larger)
         np.copyto(found, positions[:, number][column], where=is_larger)

@@ -62,16 +62,16 @@ def gather_reduce(
             complex128 or integers (added modulo their width), of any byte order; read in place whatever its strides.
         indices: (bags..., bag), any integer dtype: the last dimension is a bag. With `offsets` or `lengths`: (indices).
         offsets: (bags), integers: where each bag begins in indices; the last one ends with them.
-        lengths: (bags), integers: how many indices each bag has; in the place of offsets.
+        lengths: (bags), integers: the number of indices of each bag; in the place of offsets.
         reduce: "sum"; "mean": the sum divided by the number of rows that were added, of floats and complex numbers; or
             "max", of floats and signed integers.
-        weights: of the shape of indices, floats: what each row is multiplied by before it is added, in float32, or
+        weights: of the shape of indices, floats: the factor of each row before it is added, in float32, or
             float64 where data is; for "sum" and data of floats, or of int8 and uint8 with a scale. Infinities and NaN
             count as in NumPy; a finite number that would become infinite in the dtype of the sums is rejected.
         scale, bias: (rows), floats: data of int8 or uint8 is quantised, and stands for `scale * data + bias`, a scale
             and a bias each row, rounded to float32 as weights are; the result is float32. Without a bias it is 0.
         padding_index: rows at this index of data are left out: not added, nor counted by "mean".
-        bounds: what an index outside means, as for `gather`; with "zero" it is left out.
+        bounds: the rule for an index outside, as for `gather`; with "zero" it is left out.
         out: where to put the result: its shape and dtype, writeable.
 
     Returns:
@@ -134,15 +134,15 @@ def gather_reduce_grad(
 ) -> np.ndarray:
     """Return the gradient of `gather_reduce` with respect to data: each bag's row is added where the bag was read.
 
-    The rows are added in the order of the indices, so the bytes are the same for any number of threads; of "mean" they
-    are divided first, and with weights multiplied. Of "max" each element is added once, where the largest was read: of
-    equal ones the first. The row of the padding index stays zero.
+    The rows are added in the order of the indices, so the bytes are the same for any number of threads; for "mean" they
+    are divided first, and with weights multiplied. For "max" each element is added once, where the largest element was
+    read, or the first of several. The row of the padding index stays zero.
 
     Args:
-        grad: the gradient of what gather_reduce gave, of its shape; dtypes as for `gather_reduce`.
+        grad: the gradient of gather_reduce's result, of its shape; dtypes as for `gather_reduce`.
         indices, offsets, lengths, reduce, weights, padding_index, bounds: as for `gather_reduce`.
         data_shape: the shape of data.
-        data: what gather_reduce read; for "max" only, which looks for the largest elements again.
+        data: the data of gather_reduce; for "max" only, which looks for the largest elements again.
         out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
 
     Returns:
@@ -193,13 +193,13 @@ def gather_reduce_weights_grad(
     padding_index: int | None = None,
     bounds: BoundsMode = "error",
 ) -> np.ndarray:
-    """Return the gradient of `gather_reduce` with respect to weights: of each index, its row times that of the bag.
+    """Return the gradient of `gather_reduce` with respect to weights: for each index, its row times grad of the bag.
 
-    `result[n] = sum(data[indices[n]] * grad[b])` over the elements of the row, where n is an index of bag b; 0 of an
+    `result[n] = sum(data[indices[n]] * grad[b])` over the elements of the row, where n is an index of bag b; 0 for an
     index that is left out. The bytes are the same for any number of threads.
 
     Args:
-        grad: the gradient of what gather_reduce gave, of its shape; of floats.
+        grad: the gradient of gather_reduce's result, of its shape; of floats.
         data, indices, offsets, lengths, padding_index, bounds: as for `gather_reduce`.
 
     Returns:
@@ -242,7 +242,7 @@ def grouped_sum(
 ) -> np.ndarray:
     """Return (bags, columns): sums of bags in ONNX Runtime's order: of groups of rows, and of these sums one by one.
 
-    No row is stored. Each group has `group` rows, as long as so many are left; then half as many, and so on.
+    No row is stored. Each group has `group` rows while enough are left; then groups have half the size, and so on.
     """
     if group == 1 or not indices.size:
         return gather_reduce(table, indices, weights=weights, bounds=bounds)
@@ -264,7 +264,7 @@ def grouped_sum(
 
 
 def rounded(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return sums in a dtype that is theirs or narrower, rounded to the nearest even."""
+    """Return sums in their dtype or a narrower one, rounded to the nearest even."""
     if (sums.dtype, dtype) != (np.float32, np.float16) or not sums.flags.c_contiguous:
         return sums.astype(dtype, copy=False)
     from ...lowering.native.c_function import rounding
@@ -305,7 +305,7 @@ def _data_of_max(data: ArrayLike | None, shape: tuple[int, ...], dtype: np.dtype
     """Return the data of a maximum, checked against the gradient; raises InvalidGatherError."""
     if data is None:
         raise InvalidGatherError(
-            'the gradient of "max" looks for the largest elements in data; pass data=, what gather_reduce read'
+            'the gradient of "max" looks for the largest elements in data; pass the data of gather_reduce as data='
         )
     array = data_array(data, "data")
     if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:

@@ -1,4 +1,4 @@
-"""What a reduction of bags takes: arrays that can be added, weights, and the scales of quantised rows."""
+"""The operands of a reduction of bags: arrays that can be added, weights, and the scales of quantised rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, WEIGHTED_MEAN, Bags
 
 Reduction = Literal["sum", "mean", "max"]
 _REDUCTIONS = ("sum", "mean", "max")
-# What `compile` has kernels of, and the kinds of elements of each, in words, too.
+# The reductions that `compile` has kernels of, and the kinds of elements of each, also in words.
 REDUCTIONS: dict[str, GatherReduce] = {spec.name: spec for spec in (OPERATOR, MEAN, LARGEST)}
 WEIGHTED_REDUCTIONS: dict[str, GatherReduce] = {spec.name: spec for spec in (WEIGHTED, WEIGHTED_MEAN)}
 _KINDS = {
@@ -30,11 +30,11 @@ _QUANTISED = (np.dtype(np.int8), np.dtype(np.uint8))
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What rows are multiplied by before they are added, and what is added to each of them.
+    """The factors of rows, and the biases that are added to the products.
 
     Attributes:
-        weights: (indices): one for each index; None for ones.
-        scale, bias: (rows) float32: of quantised rows; None of others.
+        weights: (indices): one for each index; None where all are 1.
+        scale, bias: (rows) float32: of quantised rows; None for others.
     """
 
     weights: np.ndarray | None
@@ -47,11 +47,11 @@ class Factors:
         return self.weights is None and self.scale is None
 
     def result_dtype(self, dtype: np.dtype) -> np.dtype:
-        """Return the dtype of the result of data of a dtype: that of data, but float32 of quantised rows."""
+        """Return the dtype of the result for a dtype of data: the same, or float32 for quantised rows."""
         return dtype if self.scale is None else np.dtype(np.float32)
 
     def apply(self, bags: Bags, dtype: np.dtype) -> Bags:
-        """Return bags with weights for data of a dtype; raises InvalidGatherError for one that is too large for it."""
+        """Return bags with weights for data of a dtype; raises InvalidGatherError for a weight too large for it."""
         if self.are_none:
             return bags
         dtype = native(dtype)
@@ -70,14 +70,14 @@ class Factors:
 def weighted_places(
     operator: str, data: ArraySpec, indices: ArraySpec, *, weights: bool, quantised: bool
 ) -> tuple[str, ArraySpec]:
-    """Return what `gather_reduce` runs for rows that are multiplied: an operator, and places for the indices.
+    """Return the operator that `gather_reduce` runs for rows with factors, and the spec of places for the indices.
 
     A place holds more than an index: see `GatherWeighted`.
 
     Args:
         operator: "gather_reduce" or "gather_mean".
         data: (rows, inner...).
-        indices: (bags..., bag), of any integer dtype: positions stand for them, that add nothing where one is outside.
+        indices: (bags..., bag), of any integer dtype: positions replace them, which add nothing where one is outside.
         weights: whether each index has a weight.
         quantised: whether rows have a scale and a bias.
 
@@ -103,17 +103,17 @@ def weighted_places(
 
 
 def check_weighted(operator: str, data: ArraySpec, places: ArraySpec, bounds: Bounds) -> Bounds:
-    """Return the bounds mode of a kernel of rows that are multiplied, where there is such a kernel.
+    """Return the bounds mode of a kernel of rows with factors, where there is such a kernel.
 
     Args:
         operator: a name of `WEIGHTED_REDUCTIONS`.
         data: (rows, inner...).
         places: (bags..., bag, 2 or 3), as `with_weights` makes them.
-        bounds: what was given.
+        bounds: the mode that was given.
 
     Raises:
-        InvalidGatherError: data has no rows or cannot have weights, places are of another dtype, or the mode is one
-            that is carried out before the kernel.
+        InvalidGatherError: data has no rows or cannot have weights, places are of another dtype, or the mode is carried
+            out before the kernel.
     """
     spec = WEIGHTED_REDUCTIONS[operator]
     if bounds not in (Bounds.ERROR, Bounds.ZERO):
@@ -133,7 +133,7 @@ def check_weighted(operator: str, data: ArraySpec, places: ArraySpec, bounds: Bo
 
 
 def _place_dtype(spec: GatherReduce, dtype: np.dtype) -> np.dtype:
-    """Return the dtype of an index that stands beside the weight of a row of some dtype."""
+    """Return the dtype of an index beside the weight of a row of a dtype."""
     return np.dtype(f"i{spec.result_dtype(dtype).itemsize}")
 
 
@@ -157,7 +157,7 @@ def read_factors(
     """
     data, shape, reduce = given
     if bias is not None and scale is None:
-        raise InvalidGatherError("bias is that of quantised rows, which have a scale, too; give scale=")
+        raise InvalidGatherError("bias is for quantised rows, which have a scale, too; give scale=")
     if scale is not None and (data.dtype not in _QUANTISED or reduce == "max"):
         raise InvalidGatherError(
             f"scale is for sums and means of rows of int8 or uint8, got {data.dtype} and reduce={reduce!r}; "
@@ -191,7 +191,7 @@ def read_floats(values: ArrayLike, name: str, shape: Shape, what: str) -> np.nda
 
 
 def _read_rows(values: ArrayLike | None, name: str, rows: int) -> np.ndarray | None:
-    """Return (rows) float32: a scale or a bias for each row of data; None of None."""
+    """Return (rows) float32: a scale or a bias for each row of data; None for None."""
     if values is None:
         return None
     array = read_floats(values, name, (rows,), "a row of data")
@@ -218,7 +218,7 @@ def native(dtype: np.dtype) -> np.dtype:
 
 
 def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return data, or grad, and indices, each in memory or of dask, whose elements a kernel adds."""
+    """Return data, or grad, and indices, each in memory or of dask; raises InvalidGatherError without a sum."""
     array, places = table_array(source, name) if name == "data" else data_array(source, name), index_array(indices)
     dtype = array.dtype
     is_numpys = dtype.type.__module__ == "numpy"  # float8_e5m2 has the kind of a float

@@ -14,7 +14,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.element_types import NARROW_INTEGERS
 from ...ir.errors import IndexTypeError, InvalidGatherError, show
 
-# How arguments of exactly these types, seen before, are read in the least time; an ndarray is itself.
+# The fastest functions to read arguments of types that were seen before; an ndarray is returned unchanged.
 READERS: dict[type, Callable[[Any], np.ndarray]] = {np.ndarray: np.asarray}
 _MAX_DIMS = 64  # of an array of NumPy, and so of lists in lists
 
@@ -47,12 +47,12 @@ def is_lazy(array: Any) -> bool:
 
 
 def table_array(data: ArrayLike, name: str = "data") -> np.ndarray:
-    """Return data as `data_array` does, but that an array of h5py's or zarr's stays one; an empty one is rejected."""
+    """Return data as `data_array` does, but leave an array of h5py or zarr as it is; rejects an empty one."""
     return data if type(data) is np.ndarray else data_array(data, name, keeps_stored=True)
 
 
 def data_array(data: ArrayLike, name: str = "data", *, keeps_stored: bool = False) -> np.ndarray:
-    """Return data as an ndarray; subclasses come out as plain ones, and a dask array stays one.
+    """Return data as an ndarray; subclasses become plain ndarrays, and a dask array stays as it is.
 
     Arrays of other libraries are read in place where they share their memory; see `interop.arrays`.
 
@@ -66,7 +66,7 @@ def data_array(data: ArrayLike, name: str = "data", *, keeps_stored: bool = Fals
     if reader is not None:
         try:
             return reader(data)
-        except (TypeError, RuntimeError, ValueError):  # the long way says why, or finds another
+        except (TypeError, RuntimeError, ValueError):  # the code below finds another way, or raises the error
             pass
     reject_masked(data, name)
     if isinstance(data, np.ndarray | list | tuple | int | float):
@@ -99,7 +99,7 @@ def reject_masked(data: Any, name: str) -> None:
 
 
 def out_array(out: Any, *, keeps_stored: bool = False) -> np.ndarray:
-    """Return an ndarray on the memory of `out`, which may be an array of another library; or a stored one itself.
+    """Return an ndarray on the memory of `out`, which may be an array of another library; a stored array stays.
 
     Raises:
         InvalidGatherError: it has no memory that can be shared, or may not be written to.
@@ -110,8 +110,8 @@ def out_array(out: Any, *, keeps_stored: bool = False) -> np.ndarray:
 def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
     """Return indices as an ndarray of a native integer dtype, which a kernel can read in place.
 
-    Copies indices of foreign byte order, and those whose elements do not lie at multiples of their size. A dask array
-    stays one; its blocks come here when they are computed.
+    Indices of foreign byte order, and indices whose elements do not lie at multiples of their size, are copied. A dask
+    array stays as it is; its blocks come here when they are computed.
 
     Raises:
         IndexTypeError: they are of another kind. An empty list counts as integers.
@@ -132,7 +132,7 @@ def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
 
 
 def spec_of(array: Any) -> ArraySpec:
-    """Return the spec of an array; one of dask or in a file, which is not read for that, counts as contiguous."""
+    """Return the spec of an array; an array of dask or in a file is not read, and counts as contiguous."""
     if not hasattr(array, "chunks"):
         return ArraySpec.of(array)
     return ArraySpec(tuple(array.shape), np.dtype(array.dtype))
@@ -154,7 +154,7 @@ def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) 
 
 
 def _not_integers(array: np.ndarray, given: ArrayLike, name: str = "indices") -> str:
-    """Return a description of an argument that is not of integers, and how to mend it."""
+    """Return a description of an argument that is not of integers, and a remedy."""
     if array.dtype.kind == "b":
         return "dtype bool; for a mask, pass numpy.flatnonzero(mask)"
     if array.dtype.kind == "f":
@@ -188,7 +188,7 @@ def may_overlap_itself(array: np.ndarray) -> bool:
 
 
 def overlaps_itself(array: np.ndarray) -> bool:
-    """Return whether two elements of an array overlap: by a simple test, and only else by the address of each."""
+    """Return whether two elements of an array overlap: by a simple test, or else by the address of each."""
     if not may_overlap_itself(array):
         return False
     reach = array.itemsize + sum(

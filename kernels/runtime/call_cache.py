@@ -1,7 +1,7 @@
 """The call cache: prepared calls, which the fast call (`lowering.native.fast_call`) finds with no Python in between.
 
-Calls are found by the identity of three keys and by the shapes, strides and dtypes of their arrays. Only calls that
-always mean the same are stored: exact ndarrays, a kernel to run, `out` that cannot overlap itself, and no setting that
+Calls are found by the identity of three keys and by the shapes, strides and dtypes of their arrays. Only calls with an
+unchanging meaning are stored: exact ndarrays, a kernel to run, `out` that cannot overlap itself, and no setting that
 changes the kernel. While there is such a setting, every call goes through `prepare`.
 """
 
@@ -26,11 +26,11 @@ NO_KEYS: Keys = (None, None, None)
 
 
 def _finds_nothing(*arguments: Any) -> None:
-    """Stand for the native `find` while there is no call to find."""
+    """Replace the native `find` while there is no call to find."""
 
 
 class _Key:
-    """Stands for a value in the call cache."""
+    """An object that represents a value in the call cache."""
 
     __slots__ = ("__weakref__",)
 
@@ -42,8 +42,8 @@ _keys: WeakValueDictionary[Any, _Key] = WeakValueDictionary()
 def one_object(value: Any) -> Any:
     """Return one object for all values equal to this one, so that the fast call can compare identities.
 
-    For a small integer it is the object that a caller's literal is, and a larger one is itself. For others it is the
-    same one for as long as somebody has it, as a caller who looks for calls again has, and as remembered calls have.
+    For a small integer it is the object of a caller's literal, and a larger integer is returned unchanged. For other
+    values the object lives as long as a caller or a remembered call holds it.
     """
     if type(value) is int:
         return _WHOLE_NUMBERS.get(value, value)
@@ -93,7 +93,7 @@ class RememberedCall:
         return slot_words(hash_, self._keys, self._has_out, self._guard, self._call)
 
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-        """Run what the fast call leaves: some parallel work, and a call that failed there, whose error this raises."""
+        """Run calls that the fast call passes on: some parallel work, and failed calls, whose error this raises."""
         from . import launch
         from .prepare import kernel_error
 
@@ -108,7 +108,7 @@ class RememberedCall:
 
 
 class CallTable:
-    """A table of calls for the fast call; of calls with the same hash the newest stay.
+    """A table of calls for the fast call; among calls with one hash, the newest stay.
 
     Attributes:
         find: `find(data, indices, out, a, b, c)` returns the result of a call remembered under the keys a, b and c, or
@@ -116,7 +116,7 @@ class CallTable:
     """
 
     def __init__(self, slots: int = MOST_REMEMBERED):
-        """Make an empty table; `slots`, a power of two, bounds what it holds."""
+        """Make an empty table; it holds at most `slots` calls, a power of two."""
         self.find: Any = _finds_nothing
         self._slots = slots
         self._words: np.ndarray | None = None
@@ -147,8 +147,8 @@ class CallTable:
     def _change(self, change: Callable[[], None]) -> None:
         """Change the table, or do nothing where this comes between the steps of another change.
 
-        A signal handler or a finalizer may gather at any step, and what it put into a slot would be freed by the next
-        step of the change that it interrupted.
+        A signal handler or a finalizer may gather at any step, and the next step of the change that it interrupted
+        would free the call that it put into a slot.
         """
         with RUNTIME.lock:
             if not self._is_changing:
@@ -161,7 +161,7 @@ class CallTable:
     def _place(self, call: RememberedCall, slot: list[int], settings: Settings) -> None:
         """Put a call into a slot, which is empty while the call before it is freed and this one is kept.
 
-        A call whose settings are no longer those that hold is left out: they have changed since it was planned.
+        A call is left out if the settings have changed since it was planned.
         """
         from ...lowering.native.call_layout import place_in_table
 
@@ -170,7 +170,7 @@ class CallTable:
         words = self._words
         assert words is not None
         place = place_in_table(words, slot)
-        words[place + len(slot) - 1] = 0  # a slot without a call is empty, and so it is while it changes
+        words[place + len(slot) - 1] = 0  # a slot without a call is empty, as it must be while it changes
         self._calls[place] = call
         words[place : place + len(slot)] = slot
 
@@ -209,11 +209,11 @@ RUNTIME.forgetters.append(CALLS.forget)
 def native_entry() -> Any:
     """Return the fast call, compiled once in a process; None where this system has none."""
     if RUNTIME.entry is None:
-        RUNTIME.entry = RUNTIME.make(_made_entry)
+        RUNTIME.entry = RUNTIME.make(_make_entry)
     return RUNTIME.entry or None
 
 
-def _made_entry() -> Any:
+def _make_entry() -> Any:
     from ...lowering.native.fast_call import Guard, make_entry
     from ...lowering.native.threads.known_subteam import KnownSubteam, ThreadSettings
     from .disk_cache import native_code
@@ -226,7 +226,7 @@ def _made_entry() -> Any:
 
 
 def _is_plain(prepared: "Prepared", out: np.ndarray | None) -> bool:
-    """Return whether such a call always means the same: no setting decides, and `out` is an exact ndarray."""
+    """Return whether a call has an unchanging meaning: no setting decides, and `out` is an exact ndarray."""
     if prepared.loaded is None or knobs.is_scoped():
         return False
     if knobs.schedule is not None or knobs.interpret or knobs.always_compile:

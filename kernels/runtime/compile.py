@@ -1,4 +1,4 @@
-"""From a plan to a program: runs the pipeline, and dumps its stages where a setting says so. Imports xDSL."""
+"""From a plan to a program: the module runs the pipeline, and dumps its stages if a setting says so. Imports xDSL."""
 
 import functools
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def stages_of(plan: Plan, module: ModuleOp | None = None) -> Iterator[Stage]:
     Raises:
         ScheduleError: the schedule is not legal for this nest.
         InternalError: the compiler failed; `source` has the module that it failed on.
-        GathernestError: an edited stage is none of this pipeline, does not parse or is not valid.
+        GathernestError: an edited stage belongs to another pipeline, does not parse or is not valid.
     """
     passes, context, edits = passes_of(plan)
     return record_stages(module or module_of(plan.problem), passes, context, edits=edits)
@@ -101,11 +101,11 @@ def source_header(plan: Plan) -> str:
 
 
 def _at_loops(plan: Plan, module: ModuleOp) -> ModuleOp:
-    """Return the module of the last stage, which is at loops.
+    """Return the module of the last stage, having checked that it is at loops.
 
     Raises:
         ScheduleError: the caller's pipeline does not reach loops over the arrays that the kernel is called with.
-        InputError: the same of the last edited stage.
+        InputError: an edited stage keeps the pipeline from reaching them.
     """
     if plan.given is None and not plan.edits:
         return module

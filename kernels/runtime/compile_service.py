@@ -1,11 +1,11 @@
 """The compile service: NumPy answers calls whose kernels are missing, and a child process compiles these meanwhile.
 
-Run as a module it is the child, which reads requests and answers each, as lines of JSON:
+This module, run as a program, is the child, which reads requests and answers each, as lines of JSON:
 
     {"key": of the kernel, "plan": a pickle, in base64, "cache": the knobs of the cache}
     {"key": ...}                                    the kernel is in the cache on disk
-    {"key": ..., "files": {name: base64}}           the cache cannot be written: what it would have kept
-    {"key": ..., "error": a text}                   there is no kernel; the caller's process compiles it, and says why
+    {"key": ..., "files": {name: base64}}           the cache cannot be written: the files that it would have kept
+    {"key": ..., "error": a text}                   there is no kernel; the caller's process compiles it
 
 The child ends with the socket of its requests, however its parent ends, or after `IDLE_S` without a request. The parent
 has no thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that
@@ -36,7 +36,7 @@ from .plan import Plan
 
 # Seconds without a request after which the child ends.
 IDLE_S = 30.0
-# Seconds that a compilation takes at most; one that takes longer hangs, and the caller's process compiles instead.
+# A compilation that takes more than this number of seconds hangs, and the caller's process compiles instead.
 LIMIT_S = 30.0
 # How an answer begins. What is before it in its line, and other lines, a module such as `sitecustomize` has printed.
 ANSWER_START = b'{"key": '
@@ -44,8 +44,8 @@ ANSWER_START = b'{"key": '
 READ_BYTES = 1 << 16
 # Children that may end before they have answered anything, until this process compiles all by itself.
 MAX_FAILURES = 3
-# Seconds that a compilation takes. A call that NumPy needs longer for compiles at once; one that NumPy needs a tenth of
-# them for asks for its kernel at once; any other call asks when it is repeated.
+# Seconds that a compilation takes. A call that takes longer in NumPy compiles at once; a call that takes a tenth of
+# them asks for its kernel at once; any other call asks when it is repeated.
 COMPILE_S = 0.5
 
 
@@ -58,7 +58,7 @@ class ChildEnded(Exception):
 
 
 class Child:
-    """A child process that compiles, as its parent sees it: neither asking nor reading waits for it.
+    """A child process that compiles, as its parent sees it: requests and answers never wait for it.
 
     Attributes:
         process: its `subprocess.Popen`.
@@ -193,8 +193,8 @@ class Kernels:
     """The kernels that calls of this process missed, and the child process that compiles them.
 
     Attributes:
-        answered: how many calls NumPy has answered.
-        notes: why this process compiles by itself what the child should have compiled.
+        answered: the number of calls that NumPy has answered.
+        notes: the reasons why this process compiles kernels that the child should have compiled.
     """
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class Kernels:
         self.notes: list[str] = []
 
     def can_load(self, plan: Plan, load: Callable[[Plan], Loaded]) -> bool:
-        """Return whether a call may load its kernel, or compile it; False where NumPy is to answer it.
+        """Return whether a call may load its kernel, or compile it; False where NumPy answers it.
 
         It never waits: not for another thread, and not for the child.
         """
@@ -273,19 +273,19 @@ class Kernels:
         return self._import is not None
 
     def take_sent(self, plan: Plan) -> Loaded | None:
-        """Return the kernel of a plan, from what the child sent of it; None where it sent nothing."""
+        """Return the kernel of a plan from the files that the child sent; None where it sent none."""
         missing = self._missing.get(plan.key)
         if missing is None or missing.files is None:
             return None
         try:
             return loaded_from(plan.pipeline, missing.files)
-        except Exception as error:  # whatever is wrong with it, it is compiled here
+        except Exception as error:  # whatever the fault is, the kernel is compiled here
             self.notes.append(f"the kernel that the compile service sent cannot be loaded: {error}")
             missing.files = None
             return None
 
     def wait(self, load: Callable[[Plan], object]) -> None:
-        """Compile and load every kernel that calls have missed; one that the child fails at is compiled here."""
+        """Compile and load every kernel that calls have missed; a kernel that the child fails at is compiled here."""
         if knobs.compile == "never":
             return
         while True:
@@ -303,7 +303,7 @@ class Kernels:
                 load(missing.plan)
 
     def status(self) -> dict[str, Any]:
-        """Return how calls of this process got their answers, for people."""
+        """Return numbers of answers and kernels, and the state of the service, for people."""
         with self._lock:
             self._read_answers()
         child = self._child
@@ -315,7 +315,7 @@ class Kernels:
         }
 
     def forget(self) -> None:
-        """Begin anew in a forked child: the service is its parent's, and ends with the last that has its pipe."""
+        """Begin anew in a forked child: the service is its parent's, and ends when the last process closes its pipe."""
         self._abandon()
         self._begin()
 
@@ -350,9 +350,9 @@ class Kernels:
         return child is not None and plan.key in child.asked
 
     def _read_answers(self) -> None:
-        """Read what the child has answered, without waiting.
+        """Read the child's answers, without waiting.
 
-        Of one that has ended the oldest request failed; the others are asked again of another child.
+        If the child has ended, its oldest request has failed, and another child gets the other requests.
         """
         child = self._child
         if child is None:
@@ -391,8 +391,8 @@ def compile_in_children(
     """Compile kernels into the cache, in some child processes at once.
 
     Args:
-        plans: what to compile; their keys differ.
-        count: how many processes.
+        plans: the plans to compile; their keys differ.
+        count: the number of processes.
         begin: is called with the number of a plan when it is begun.
 
     Yields:
@@ -443,7 +443,7 @@ def _is_stored(plan: Plan) -> bool:
 
 
 def problem_with_service() -> str | None:
-    """Return why this process can have no child that is a Python, or None."""
+    """Return the reason why this process can start no child that runs Python, or None."""
     program = sys.executable or ""
     if os.name == "posix" and not getattr(sys, "frozen", False) and "python" in os.path.basename(program).lower():
         return None
@@ -488,7 +488,7 @@ def _start_child() -> tuple[Any, Any]:
 
 
 def _serve() -> None:
-    """Answer requests: the whole life of the child. A request that comes while it works waits in a thread's queue."""
+    """Answer requests until the child ends. A request that comes while it works waits in a thread's queue."""
     import faulthandler
     import signal
     from queue import Empty, SimpleQueue
@@ -506,7 +506,7 @@ def _serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(5)
     answers = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output of a library is no answer
     Thread(target=read, daemon=True).start()
     with suppress(Empty, BrokenPipeError), open(answers, "wb", 0) as pipe, open(os.devnull, "w") as nothing:
         while not has_parent_ended.is_set() and (line := requests.get(timeout=IDLE_S)):
@@ -536,7 +536,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prefix(process: int) -> str:
-    """Return how the names of a child's temporary folders begin."""
+    """Return the prefix of the names of a child's temporary folders."""
     return f"gathernest-{process}-"
 
 
@@ -550,7 +550,7 @@ def _remove_folders(process: int) -> None:
 
 
 def _absolute(folder: Path) -> str:
-    """Return the absolute path of a folder; one in which nothing can be written where the current folder is gone."""
+    """Return the absolute path of a folder, or a path that cannot be written where the current folder is gone."""
     try:
         return str(folder.absolute())
     except OSError:
@@ -578,7 +578,7 @@ def _make(plan: Plan) -> bool:
 
 @contextmanager
 def _only_one(folder: Path) -> Any:
-    """Have one process at a time make an entry: by a lock of one byte, of its own, in a file that all of them share."""
+    """Let one process at a time make an entry: each entry has a byte to lock in a file that all entries share."""
     import fcntl
 
     with open(folder.parent / LOCK, "ab") as file:
@@ -588,7 +588,7 @@ def _only_one(folder: Path) -> Any:
 
 
 def compiling_processes() -> list[int]:
-    """Return the processes that compile a kernel of these versions into the cache now, where Linux tells it."""
+    """Return the processes that now compile a kernel of these versions into the cache; known on Linux only."""
     import fcntl
     import struct
 

@@ -36,7 +36,7 @@ SOURCE, OBJECT, SIDECAR = "kernel.py", "kernel.o", "kernel.json"
 LOCK = ".lock"  # a file of no bytes: processes that make the same entry lock one of its places
 MEGABYTE = 1024**2
 UNFINISHED_FOR_S = 86_400  # no kernel takes a day to compile
-PRUNED_EVERY = 32  # kernels; to count the bytes of 1400 took 180 ms on a busy machine, to compile one more than that
+PRUNED_EVERY = 32  # kernels; counting the bytes of 1400 takes 180 ms on a busy machine, less than one compilation
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
@@ -58,7 +58,7 @@ class Loaded:
 
 
 Build = Callable[[], Program]
-# What object code becomes.
+# The type of loaded object code.
 Code = TypeVar("Code")
 
 
@@ -81,9 +81,9 @@ def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
     """Return the kernel of that key, from disk or made by `build`.
 
     Args:
-        key: text that says everything that decides the kernel's code but for the passes.
-        pipeline: the passes that make it; where other packages' are among them, it is known by their sources, too.
-        build: gives the program; called only when the cache has no sound entry.
+        key: a text with everything that decides the kernel's code beside the passes.
+        pipeline: the passes that make it; passes of other packages are identified by their sources, too.
+        build: makes the program; called only when the cache has no sound entry.
 
     Raises:
         CompileError: the backend rejects the program.
@@ -102,7 +102,7 @@ def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
 def native_code(name: str, make: Callable[[], bytes]) -> bytes:
     """Return the object code of that name, which is no kernel: from disk, or made by `make`.
 
-    The name says everything that decides it but for the sources and the machine.
+    The name has everything that decides the code beside the sources and the machine.
     """
     _, code, _ = _stored(f"native code: {name}", "", lambda _: (Program("", (), {}), make()), bytes)
     return code
@@ -111,7 +111,7 @@ def native_code(name: str, make: Callable[[], bytes]) -> bytes:
 def _stored(
     key: str, pipeline: str, make: Callable[[str], tuple[Program, bytes]], load: Callable[[bytes], Code]
 ) -> tuple[Program, Code, bool]:
-    """Return a program, what `load` makes of its object code, and whether that came from disk.
+    """Return a program, its object code as loaded by `load`, and whether that came from disk.
 
     Args:
         key: as of `load_kernel`.
@@ -155,14 +155,14 @@ def _read(key: str, pipeline: str, folder: Path, load: Callable[[bytes], Code]) 
     """Return the program and code of the entry in `folder`; remove an entry that is not sound, and return None.
 
     Raises:
-        OSError: one that is not sound cannot be removed.
+        OSError: an entry that is not sound cannot be removed.
     """
     if not os.path.lexists(folder):
         return None
     try:
-        program, code = _checked(key, pipeline, folder)
+        program, code = _check(key, pipeline, folder)
         loaded = load(code)
-    except Exception as error:  # whatever is wrong with an entry, the answer is to make it again
+    except Exception as error:  # whatever the fault of an entry is, it is made again
         remove_folder(folder, error)
         return None
     with contextlib.suppress(OSError):
@@ -170,11 +170,11 @@ def _read(key: str, pipeline: str, folder: Path, load: Callable[[bytes], Code]) 
     return program, loaded
 
 
-def _checked(key: str, pipeline: str, folder: Path) -> tuple[Program, bytes]:
+def _check(key: str, pipeline: str, folder: Path) -> tuple[Program, bytes]:
     """Return the program of an entry and its object code.
 
     Raises:
-        Exception: the entry is not what was made for the key, or another user could have written it.
+        Exception: the entry was not made for the key, or another user could have written it.
     """
     check_own_folder(folder)
     sidecar = parse_json(read_own(folder / SIDECAR))
@@ -215,9 +215,9 @@ class Entry:
     """One kernel on disk, of these versions or others.
 
     Attributes:
-        folder: where it lies.
-        size_bytes: the sizes of its files.
-        last_used_s: when it was made or last loaded, in seconds since 1970.
+        folder: its folder.
+        size_bytes: the sum of the sizes of its files.
+        last_used_s: the time when it was made or last loaded, in seconds since 1970.
     """
 
     folder: Path
@@ -226,7 +226,7 @@ class Entry:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is whole; false while a process makes it, and where one was ended meanwhile."""
+        """Whether it is whole; false while a process makes it, and where that process was killed."""
         return not self.folder.name.startswith(".")
 
 
@@ -255,7 +255,7 @@ def _size_bytes(folder: str) -> int:
 
 
 def usage() -> dict[str, int]:
-    """Return how many kernels the cache folder holds, and of how many bytes: of these versions, and of others."""
+    """Return the number and the bytes of the kernels in the cache folder: of these versions, and of others."""
     every, root = [entry for entry in entries() if entry.is_finished], cache_root()
     here = [entry.size_bytes for entry in every if entry.folder.parent == root]
     others = [entry.size_bytes for entry in every if entry.folder.parent != root]
@@ -270,7 +270,7 @@ def usage() -> dict[str, int]:
 def prune(limit_bytes: int) -> list[Entry]:
     """Remove the least recently used kernels until the others fit into a limit in bytes; return the removed ones.
 
-    What another process has not finished stays for a day, since it may be at work.
+    An entry that another process has not finished stays for a day, since that may be at work.
     """
     removed: list[Entry] = []
     kept, long_ago_s = entries(), time.time() - UNFINISHED_FOR_S

@@ -35,10 +35,10 @@ class Request(NamedTuple):
 
     Attributes:
         operator: the operator, with its attributes as the caller wrote them.
-        bounds: what an index outside means.
+        bounds: the rule for an index outside.
         gradient: the attributes of a gradient; None for a gather.
         table_shape: of a gradient, the shape of data.
-        version, node: where it comes from, for the reader.
+        version, node: the operator version and the node that it comes from, for the reader.
         schedule: the schedule, or a whole pipeline; the heuristic's when None.
     """
 
@@ -65,11 +65,11 @@ class Request(NamedTuple):
         return replace(problem, is_fresh=True)
 
     def result_dtype(self, dtype: np.dtype) -> np.dtype:
-        """Return the dtype of what a kernel gives of elements of a dtype."""
+        """Return the dtype of a kernel's result for elements of a dtype."""
         return dtype if self.gradient is not None else self.operator.result_dtype(dtype)
 
 
-# The text of each mode, as the one object that a caller's literal is.
+# The text of each mode, interned as a caller's literal is.
 _WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
 
 
@@ -86,7 +86,7 @@ def run_gather(
 ) -> np.ndarray:
     """Carry out a gather.
 
-    `tried` are the keys of a look-up of these arrays that failed already; with a version, the keys to look for.
+    `tried` are the keys of a look-up of these arrays that has failed; with a version, the keys of the look-up to do.
     """
     if version is not None and tried is not NO_KEYS:
         keys, tried = tried, NO_KEYS
@@ -123,11 +123,11 @@ def run(
     """Carry out a call that the table of calls does not have.
 
     Args:
-        source: the array that is read: data, or grad of a gradient.
+        source: the array that is read: data, or grad for a gradient.
         indices: of a native integer dtype.
         out: where to put the result; may overlap the inputs.
-        table: where the call is remembered: `CALLS`, or the table of this request and of no other.
-        keys: under which it is remembered.
+        table: the table that remembers the call: `CALLS`, or the table of this request and of no other.
+        keys: the keys under which it is remembered.
 
     Raises:
         BoundsError: an index is not valid; `out` is untouched.
@@ -139,9 +139,9 @@ def run(
     written = out if _is_written_in_place(request, out, source, read, indices) else None
     is_copied = written is None and out is not None and read is source
     dtype = request.result_dtype(source.dtype)
-    if is_copied and (found := _found_without_out(table, source, indices, keys)) is not None:
+    if is_copied and (found := _find_without_out(table, source, indices, keys)) is not None:
         check_out(out, found.shape, dtype)
-        return _delivered(request, found, dtype, out)
+        return _deliver(request, found, dtype, out)
     settings = knobs.settings()
     like = (
         *(request, repr(request.gradient), settings, None if written is None else written.strides),  # 0.0 is not -0.0
@@ -155,22 +155,22 @@ def run(
         problem = problem if written is None else problem.into(ArraySpec.of(written))
         if table is CALLS and request.schedule is None and FIRST_CALLS.takes(problem, _see_first_calls):
             result = reference.of_problem(problem, read, indices, written)
-            return result if result is out else _delivered(request, result, dtype, out)
-        prepared = _remembered(like, problem, request.schedule, settings, may_wait=table is CALLS)
+            return result if result is out else _deliver(request, result, dtype, out)
+        prepared = _prepare(like, problem, request.schedule, settings, may_wait=table is CALLS)
     result = prepared.result(request.result_dtype(read.dtype)) if written is None else written
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
     if is_copied and is_repeated:
         table.remember(prepared, source, indices, None, result.dtype, keys, settings)
     if read is not source or written is not out:
-        return _delivered(request, result, dtype, out)
+        return _deliver(request, result, dtype, out)
     if is_repeated:
         table.remember(prepared, source, indices, out, result.dtype, keys, settings)
     return result
 
 
-def _found_without_out(table: CallTable, source: np.ndarray, indices: np.ndarray, keys: Keys) -> np.ndarray | None:
-    """Return the result of a call that the table has, to be copied into `out`; None where it has none, or it fails."""
+def _find_without_out(table: CallTable, source: np.ndarray, indices: np.ndarray, keys: Keys) -> np.ndarray | None:
+    """Return the result of a call that the table has, for a copy into `out`; None where it has none, or it fails."""
     try:
         return table.find(source, indices, None, *keys)
     except BoundsError:  # `out` may be wrong as well, and is checked first
@@ -207,7 +207,7 @@ def _is_even(array: np.ndarray) -> bool:
     return lies_evenly(array.shape, array.strides, number_width(array.dtype))
 
 
-def _remembered(
+def _prepare(
     like: tuple[Any, ...],
     problem: Problem,
     schedule: "Schedule | Pipeline | None",
@@ -220,7 +220,7 @@ def _remembered(
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = prepare_problem(problem, schedule, may_wait=may_wait)
     if prepared.loaded is not None and prepared.loaded.from_cache:
-        CALLS.native()  # it comes from the cache, too, and the next call has it
+        CALLS.native()  # the fast call comes from the cache, too, and serves the next call
     if len(RUNTIME.prepared) >= MOST_REMEMBERED:
         RUNTIME.prepared.clear()
     RUNTIME.prepared[like] = prepared
@@ -251,10 +251,10 @@ def _run_with_numpy(request: Request, source: np.ndarray, indices: np.ndarray, o
     check_out(out, problem.result.shape, source.dtype)
     is_apart = out is not None and not np.may_share_memory(out, source) and not np.may_share_memory(out, indices)
     result = reference.of_problem(problem, source, indices, out if is_apart else None)
-    return result if result is out else _delivered(request, result, source.dtype, out)
+    return result if result is out else _deliver(request, result, source.dtype, out)
 
 
-def _delivered(request: Request, result: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
+def _deliver(request: Request, result: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
     """Return a result in the dtype of the call, in `out` if there is one."""
     with np.errstate(all="ignore"):
         result = result.astype(dtype, copy=False)

@@ -1,7 +1,7 @@
-"""The first calls of a process: NumPy answers small ones before the modules that plan calls have been imported.
+"""The first calls of a process: NumPy answers small calls before the modules that plan calls have been imported.
 
-To import these takes as long as thousands of small gathers in NumPy. So the first small call does without them, the
-second begins their import in a thread, and calls are planned when that has ended. A large call imports them at once.
+This import takes as long as thousands of small gathers in NumPy. So the first small call does without it, the second
+begins it in a thread, and calls are planned when it has ended. A large call imports them at once.
 """
 
 import math
@@ -15,11 +15,11 @@ from ...ir.problem import Problem
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME, Thread
 
-# Seconds that NumPy needs for a call that is worth the import at once.
+# A call for which NumPy needs more than this number of seconds imports the planner at once.
 LARGE_S = 0.02
-# Nanoseconds that NumPy needs for a byte of the result, for a row, for an element that it adds, and for a step of bags.
+# The time that NumPy needs for a byte of the result, a row, an added element, and a step of bags, in nanoseconds.
 _BYTE_NS, _ROW_NS, _ADDED_NS, _STEP_NS = 0.5, 10.0, 10.0, 5000.0
-# The module that plans and prepares calls; with it comes all that it needs.
+# The module that plans and prepares calls, and imports all other modules for that.
 _PLANNER = f"{__package__}.prepare"
 
 
@@ -41,7 +41,7 @@ class FirstCalls:
     """The calls that NumPy has answered before there was a planner.
 
     Attributes:
-        problems: those that `take` has not given yet.
+        problems: the problems that `take` has not returned yet.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class FirstCalls:
         return True
 
     def take(self) -> Counter[Problem]:
-        """Return the calls that NumPy has answered since this was called last, and how often."""
+        """Return the calls that NumPy has answered since the last call of this, with the number of each."""
         taken, self.problems = self.problems, []
         return Counter(taken)
 

@@ -24,20 +24,20 @@ def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], is_shared: bo
     """Call a compiled kernel.
 
     Args:
-        kernel: takes `arguments` and last the address of the subteam that shares its tiles, 0 for none.
+        kernel: takes `arguments`, and last the address of the subteam that shares its tiles, 0 for none.
         is_shared: whether the work is worth several threads.
 
     Returns:
-        The kernel's result: how many indices are out of range.
+        The kernel's result: the number of indices out of range.
     """
     return kernel(*arguments, current_subteam() if is_shared else 0)
 
 
 def available_threads() -> int:
-    """Return how many threads a large gather uses in this process.
+    """Return the number of threads that a large gather uses in this process.
 
-    That is: the knob `num_threads`, or else what `numba.set_num_threads` says and `OMP_NUM_THREADS` said when this
-    process started; and never more than Numba has, or than `usable_cores` says. It takes 1.5 microseconds, so large
+    It is the knob `num_threads`, or else the lower of `numba.set_num_threads` and of `OMP_NUM_THREADS` at the start of
+    the process; and at most the number of Numba's threads and `usable_cores`. It takes 1.5 microseconds, so large
     calls ask only where something that it depends on has changed.
     """
     wanted = knobs.num_threads
@@ -61,13 +61,13 @@ def _numba_threads(cores: int) -> int:
 
 
 def started_threads() -> int:
-    """Start the threads of a large gather, and return how many there are: fewer where the system starts no more."""
+    """Start the threads of a large gather, and return their number, which is lower where the system starts no more."""
     _subteam(available_threads())
     return RUNTIME.team.size if RUNTIME.team else 1
 
 
 def current_subteam() -> int:
-    """Return the address of the subteam that a launch of this thread may use, and have the fast call know it."""
+    """Return the address of the subteam that a launch of this thread may use, and tell it the fast call."""
     entry = RUNTIME.entry
     if not entry:
         return _subteam(available_threads())
@@ -109,7 +109,7 @@ def _read_openmp_threads() -> int:
 
 
 def _parse_threads(text: str, otherwise: int) -> int:
-    """Return the number of threads that a text is; `otherwise` where it is none."""
+    """Return the number of threads in a text; `otherwise` where it has none."""
     try:
         return parse_whole(text, 1)
     except ValueError:

@@ -1,7 +1,6 @@
 """The layout of a problem: its arrays as a kernel sees them. Plain Python.
 
-It asks the functions that the passes ask (`ir.canonical`, `ir.semantics`), so what a kernel is handed is what its IR
-says.
+It uses the functions that the passes use (`ir.canonical`, `ir.semantics`), so a kernel's arguments fit its IR.
 """
 
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ class Layout:
     Attributes:
         problem: the problem.
         canonical: the views, strides in elements of `width_bytes`.
-        width_bytes: the size of the elements that are moved; of a widening reduction, the size of data's elements.
-        reaches: of each indexed axis, whether the index dtype has values past it.
+        width_bytes: the size of the elements that are moved; for a widening reduction, the size of data's elements.
+        reaches: for each indexed axis, whether the index dtype has values past it.
     """
 
     problem: Problem
@@ -59,13 +58,13 @@ class Layout:
 
     @property
     def arguments(self) -> tuple[Operand, Operand, Operand]:
-        """The views as the kernel takes them: what is read, the indices, what is written."""
+        """The views in the order of the kernel's arguments: the source, the indices, the result."""
         table, indices, slices = self.canonical.data, self.canonical.indices, self.canonical.out
         return (table, indices, slices) if self.problem.gradient is None else (slices, indices, table)
 
     @property
     def nest(self) -> NestShape:
-        """The sizes that a schedule is chosen from."""
+        """The sizes that decide the schedule."""
         problem, canonical = self.problem, self.canonical
         loops = list(canonical.loops().items())
         return NestShape(
@@ -83,14 +82,14 @@ class Layout:
         )
 
     def _checked(self, loops: list[Loop]) -> tuple[Loop, ...]:
-        """Return the loops that check the indices: one where these lie in one run."""
+        """Return the loops that check the indices: one loop where the indices lie in one run."""
         indices = self.canonical.indices
         found = tuple(loop for loop in loops if loop[0] in indices.dims)
         return ((LoopName("indices"), trips(found)),) if is_one_run(indices) else found
 
     @property
     def kernel_class(self) -> str:
-        """What decides a kernel's code but for its schedule; it names no size and no rank that the code does not."""
+        """The text that, with the schedule, decides a kernel's code; it has only sizes and ranks that the code has."""
         problem, canonical = self.problem, self.canonical
         views = (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
         reach = " ".join("reaches past" if past else "stays within" for past in self.reaches)

@@ -23,7 +23,7 @@ from ..tuned_schedules.store import Tuned
 from .layout import Layout
 from .select_schedule import chosen_check, chosen_schedule, problem_class, tuned_schedule
 
-# What stands between the key of a kernel and the digest of its edited stages.
+# This text separates the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
 # The reason of a schedule that is recorded.
 TUNED = "tuning found it the fastest on this machine"
@@ -35,13 +35,13 @@ class Plan:
 
     Attributes:
         layout: the arrays as the kernel sees them.
-        schedule: how the nest is run.
+        schedule: the schedule of the nest.
         key: names the kernel; plans with the same key have the same code.
-        action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `reject` every index of an empty axis.
+        action: `run` the kernel, fill with `zeros`, do `nothing`, or `reject` every index of an empty axis.
         tuned: the record of tuning for the problem, where that decides; None without a record.
-        reasons: why this schedule.
+        reasons: the reasons for the schedule.
         given: the pipeline that the caller gave in the place of a schedule.
-        check: how indices are checked other than by a nest that does nothing else; None for such a nest, or none.
+        check: the check of indices, unless that is a nest of its own; None for such a nest, and for no check.
         edits: stages that a person edited, by the knob `override_dir`; the key names them by a digest.
     """
 
@@ -74,7 +74,7 @@ class Plan:
 
     @property
     def missing_pass(self) -> str:
-        """The first pass that every way to loops has and a given pipeline has not; empty when nothing is missing."""
+        """The first pass that is needed to reach loops and that a given pipeline lacks; empty when it lacks none."""
         return "" if self.given is None else self.given.missing_pass
 
     @property
@@ -86,7 +86,7 @@ class Plan:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of indices read and output written; for a gradient and a reduction those read, too."""
+        """Bytes of indices read and output written; for a gradient and a reduction also the bytes of elements read."""
         table, indices, slices = self.problem.table, self.problem.indices, self.problem.slices
         items = math.prod(slices.shape) + (0 if self.problem.gradient is None else math.prod(table.shape))
         if self.problem.reduces:
@@ -106,7 +106,7 @@ class Plan:
 
 
 def make_plan(problem: Problem, schedule: Schedule | Pipeline | None = None, *, takes_tuned: bool = True) -> Plan:
-    """Plan one gather: with a schedule, or one that tuning recorded where that will do, or one chosen by its sizes.
+    """Plan one gather with a given schedule, or one that tuning recorded if `takes_tuned`, or one chosen by its sizes.
 
     The stages that the knob `override_dir` replaces are read here.
 
@@ -167,7 +167,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         reasons += (f"{when}the check stages positions of {check.bits} bits, and the {what} these",)
     elif isinstance(check, CountedCheck):
         key += f", lists counted{', result staged' if check.keeps_out else ''}"
-        reasons += ("an owner lists an index only if it is valid: how many are listed tells whether all are",)
+        reasons += ("an owner lists only valid indices: the length of the lists tells whether all are valid",)
         reasons += ("out is given: a buffer is added to, and copied to out in the end",) if check.keeps_out else ()
     elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
@@ -178,7 +178,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
 
 
 def row_bytes(canonical: CanonicalGather, width: int) -> int | None:
-    """Return the bytes of a row that `specialize-inner` can make part of the code; None where there is none.
+    """Return the bytes of a row that `specialize-inner` can make part of the code; None where it can make none.
 
     Args:
         canonical: a gather or a gradient.
@@ -193,7 +193,7 @@ def row_bytes(canonical: CanonicalGather, width: int) -> int | None:
 def _check_row(
     canonical: CanonicalGather, width: int, specialized: int | None, row_range: tuple[int, int] | None = None
 ) -> None:
-    """Check that rows have the bytes, or bytes of the range, that a schedule makes the code for.
+    """Check that rows have the size, or a size of the range, for which a schedule makes the code.
 
     Raises:
         ScheduleError: they have others.

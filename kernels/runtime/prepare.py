@@ -28,9 +28,9 @@ from .launch import launch
 from .plan import Plan, make_plan
 from .select_schedule import reject_tuned
 
-# How many times as large as out grad is at least where out is worth a copy, to make it begin a line.
+# If grad is at least this number of times as large as out, it is worth a copy to make out begin a cache line.
 READ_FOR_A_COPY = 8
-# Kernels that a process keeps loaded: 70 kB each, 36 MB. To load one again takes 2 ms.
+# A process keeps at most this number of kernels loaded: 70 kB each, 36 MB. Loading one again takes 2 ms.
 MOST_LOADED = 512
 
 
@@ -61,9 +61,9 @@ class Prepared:
         return RECYCLED.new(self.plan.problem.result.shape, dtype, empty_in_lines if self.splits_rows else np.empty)
 
     def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster.
+        """Return the array to run with: `out`, or a new array that is copied to it, where that is faster.
 
-        A subclass of ndarray is written to itself: its `out[...] = ` may mean something else.
+        A subclass of ndarray is always written directly: its `out[...] = ` may mean something else.
         """
         is_worth_it = self.splits_rows and READ_FOR_A_COPY * out.nbytes <= data.nbytes
         if not is_worth_it or type(out) is not np.ndarray or not out.flags.c_contiguous:
@@ -103,7 +103,7 @@ class Prepared:
         self.was_run = True
 
     def _has_arrived(self) -> bool:
-        """Return whether there is a kernel by now, which is loaded then."""
+        """Return whether there is a kernel by now; if so, it is loaded."""
         if not KERNELS.can_load(self.plan, _load):
             return False
         try:
@@ -143,8 +143,8 @@ def prepare_problem(
 ) -> Prepared:
     """Return the prepared kernel of a problem, planned by `planned`.
 
-    With `may_wait` the knob `compile` says when it is compiled, and NumPy answers until then. Whoever asks for a
-    schedule, for stages or for other code than usual gets it at once.
+    With `may_wait` the knob `compile` decides when it is compiled, and NumPy answers until then. A request for a
+    schedule, for stages or for other code than usual is compiled at once.
     """
     may_wait = may_wait and schedule is None and knobs.compile != "now" and not knobs.asks_for_code()
     kind = type(problem.operator), problem.gradient is None, type(schedule), knobs.interpret, may_wait
@@ -194,12 +194,12 @@ def kernel_numbers(plan: Plan, program: Program) -> tuple[float, ...]:
 
 
 def wait() -> None:
-    """Return when every kernel that calls of this process have missed so far is compiled and loaded.
+    """Wait until every kernel that calls of this process have missed so far is compiled and loaded.
 
     With the knob `compile` at "never" nothing is compiled, and this returns at once.
 
     Raises:
-        CompileError: one cannot be compiled.
+        CompileError: a kernel cannot be compiled.
     """
     see_first_calls()
     KERNELS.wait(_loaded)
@@ -237,7 +237,7 @@ def _load(plan: Plan) -> Loaded:
         loaded = KERNELS.take_sent(plan) or load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
         RUNTIME.loaded[plan.key] = loaded
         if loaded.from_cache and knobs.dump_dir is not None:
-            _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
+            _build(plan)  # the cache keeps no stages, so they are made again for the dump
     return loaded
 
 
@@ -249,7 +249,7 @@ def _build(plan: Plan) -> Any:
 
 
 def kernel_error(problem: Problem, indices: np.ndarray, result: int) -> GathernestError:
-    """Return the error that a kernel means by a result that is not 0."""
+    """Return the error for a kernel's result other than 0."""
     if result != NO_MEMORY:
         return bounds_error(problem, indices)
     what = "gather" if problem.gradient is None else "gradient"

@@ -1,4 +1,4 @@
-"""The schedule of a gather: the one that tuning recorded for its problem class, or the one of the least prediction."""
+"""The schedule of a gather: recorded by tuning for its problem class, or else the one with the lowest prediction."""
 
 import functools
 
@@ -47,7 +47,7 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool) -> 
 
 
 def chosen_check(nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool) -> Check | None:
-    """Return how the indices of a result are checked, where that is not done in a nest of its own."""
+    """Return the check of a result's indices, unless that is a nest of its own."""
     return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST_PAIRS = 15
-# How often, at most, a candidate that is no faster may be confirmed.
+# The largest share of candidates that are no faster and yet confirmed.
 FALSE_POSITIVES = 0.01
 LEAST_GAIN = 1.02
 
@@ -15,14 +15,13 @@ LEAST_GAIN = 1.02
 class Confirmation:
     """Whether a candidate beat the default in pairs of timings, one right after the other.
 
-    It must win enough pairs that one which is no faster would win so many in at most 1 % of all tunings (a one-sided
-    sign test: of 21 pairs, 17, which chance gives in 0.4 %), and the median of the ratios must be 1.02 or more. A sign
-    test assumes only that noise hits both alike; the pairs are fresh, so the choice of the best of many gives no
-    advantage.
+    It must win more pairs than a candidate that is no faster wins in 99 % of all tunings (a one-sided sign test: 17 of
+    21 pairs, which chance gives in 0.4 %), and the median of the ratios must be 1.02 or more. A sign test assumes only
+    that noise hits both alike; the pairs are fresh, so the choice of the best of many gives no advantage.
 
     Attributes:
-        ratio: how many times as fast as the default: the median of the pairs.
-        pairs, wins, wins_needed: how many pairs there were, were won, and had to be.
+        ratio: the speed relative to the default: the median of the pairs.
+        pairs, wins, wins_needed: the number of pairs, of pairs that it won, and of pairs that it had to win.
         default_us, other_us: medians, in microseconds.
     """
 
@@ -53,7 +52,7 @@ def confirmation(default_s: Sequence[float], other_s: Sequence[float]) -> Confir
 
 
 def wins_needed(pairs: int) -> int:
-    """Return the fewest wins of so many fair tosses that come up with a probability of at most 1 %."""
+    """Return the fewest wins in that number of fair tosses that chance gives with a probability of at most 1 %."""
     wins, ways = pairs + 1, 1
     while ways <= FALSE_POSITIVES * 2**pairs:
         wins -= 1

@@ -1,11 +1,11 @@
-"""What tuning found, as a file: one JSON a machine, readable, mergeable, and safe with several processes.
+"""The records of tuning as a file: one JSON a machine, readable, mergeable, and safe with several processes.
 
     {"format": 1,
      "records": {"<problem class>": {"schedule": "tile-loops{...},...", "default": "...", "ratio": 1.31, ...}}}
 
 A problem class is `Plan.problem_class`: the kernel without its schedule, the number of threads, the sizes of a row, and
 the other sizes rounded to powers of two. A file is written under a temporary name and renamed, by one process at a
-time where the system has file locks. One that cannot be read is never overwritten: it is moved aside.
+time where the system has file locks. A file that cannot be read is never overwritten: it is moved aside.
 """
 
 import contextlib
@@ -44,15 +44,15 @@ class TuningFileError(GathernestError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What tuning found for one problem class.
+    """The result of tuning for one problem class.
 
     Attributes:
         schedule: the text of the winner; None where the default stays.
         default: the text of the default when it was measured.
         default_us, winner_us: medians of the default and of the best other schedule, in microseconds.
-        ratio: how many times as fast as the default the best other schedule was: the median of the pairs.
-        pairs, wins: how many pairs were timed, and how many of them the other schedule won.
-        date: when, in UTC, such as 2026-11-21T12:00:00Z.
+        ratio: the speed of the best other schedule relative to the default: the median of the pairs.
+        pairs, wins: the number of timed pairs, and of pairs that the other schedule won.
+        date: the time in UTC, such as 2026-11-21T12:00:00Z.
         cpu: the CPU's name.
         versions: of the packages that made the code.
         problem: the arguments of `tune` that it was measured on, as text, to measure it again.
@@ -76,7 +76,7 @@ class Record:
 
     @classmethod
     def from_json(cls, entry: Any) -> "Record":
-        """Read what `to_json` gives; raises ValueError, which says what is wrong."""
+        """Read the output of `to_json`; raises ValueError with the fault."""
         wanted = [field.name for field in fields(cls)]
         if not isinstance(entry, dict) or sorted(entry) != sorted(wanted):
             raise ValueError(f"a record has {', '.join(wanted)}")
@@ -86,7 +86,7 @@ class Record:
         return cls(**entry)
 
 
-# What a field of a file must be, and whether a value is that.
+# The allowed values of a field of a file in words, and the test of a value.
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("default", "date", "cpu"), ("text", lambda value: isinstance(value, str))),
     "schedule": ("text", lambda value: value is None or isinstance(value, str)),
@@ -104,9 +104,9 @@ def new_record(problem: Problem, schedule: str | None, default: str, found: "Con
     """Return the record of a measurement on this machine now.
 
     Args:
-        problem: what was measured.
+        problem: the problem that was measured.
         schedule, default: texts of the winner, None where the default stays, and of the default.
-        found: how the best other schedule did in pairs with the default.
+        found: the confirmation of the best other schedule.
     """
     return Record(
         schedule=schedule,
@@ -131,15 +131,15 @@ def arguments_of(problem: Problem) -> dict[str, Any]:
 
 
 def better(one: Record, other: Record) -> Record:
-    """Return which of two records of a problem class counts: that of more pairs, then the newer one.
+    """Return the better of two records of a problem class: the record with more pairs, then the newer one.
 
-    The rest of their text decides where that does not, so the answer does not depend on their order.
+    Among equal ones the rest of the text decides, so the answer does not depend on their order.
     """
     return max(one, other, key=lambda record: (record.pairs, record.date, json.dumps(record.to_json(), sort_keys=True)))
 
 
 def merged(one: Mapping[str, Record], other: Mapping[str, Record]) -> Records:
-    """Return the records of both; commutative, associative, and the same again for what is merged already."""
+    """Return the records of both; the operation is commutative, associative and idempotent."""
     every = {**one, **other, **{key: better(one[key], other[key]) for key in one.keys() & other.keys()}}
     return dict(sorted(every.items()))
 
@@ -156,8 +156,8 @@ def read_records(path: Path) -> Records:
     """Return the records in a file.
 
     Raises:
-        TuningFileError: it is not a file of records; says why.
-        OSError: it cannot be read, or is none that `read_own` reads, such as a link.
+        TuningFileError: it is not a file of records; the message has the reason.
+        OSError: it cannot be read, or `read_own` rejects it, such as a link.
     """
     try:
         content = parse_json(read_own(path))
@@ -172,7 +172,7 @@ def read_records(path: Path) -> Records:
 
 
 def _is_adapted(entry: Any) -> bool:
-    """Return whether an earlier version found a record while a program ran; nothing looks for those any more."""
+    """Return whether an earlier version made a record while a program ran; such records are not used any more."""
     return isinstance(entry, dict) and entry.pop("origin", None) == "adapt"
 
 
@@ -184,9 +184,9 @@ def _read_record(key: str, entry: Any) -> Record:
 
 
 def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]) -> Records:
-    """Read a file, change its records, and put the new file in its place; return what it holds now.
+    """Read a file, change its records, and put the new file in its place; return the new records.
 
-    A file that is not one of records is moved aside first, with a warning. Raises OSError.
+    A file that holds no records is moved aside first, with a warning. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path.with_name(f".{path.name}.lock")):
@@ -222,10 +222,10 @@ def _move_aside(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; where the system has no such locks, of two writers at once the last one wins.
+    """Hold a lock file; where the system has no such locks, the last of two simultaneous writers wins.
 
     Raises:
-        OSError: the file is none that `open_own` opens.
+        OSError: `open_own` rejects the file.
     """
     try:
         import fcntl

@@ -1,7 +1,7 @@
-"""The look-up of tuned schedules: what `make_plan` asks before it chooses one by the sizes.
+"""The look-up of tuned schedules, which `make_plan` does before it chooses a schedule by the sizes.
 
-A file of records is read once in a process. Whatever is wrong with it, or with a record, costs one warning, and the
-schedule that the sizes ask for is taken.
+A file of records is read once in a process. A fault of the file, or of a record, costs one warning, and then the sizes
+choose the schedule.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from .records import Record, TuningFileError, read_records, records_path, warn
 
 
 class Tuned(NamedTuple):
-    """What is recorded for a problem.
+    """The record for a problem.
 
     Attributes:
         problem_class: the class that has the record.

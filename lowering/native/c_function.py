@@ -1,4 +1,4 @@
-"""C functions in machine code: one that gathers by a kernel in this process, and one that rounds to float16."""
+"""C functions in machine code: a gather by a kernel in this process, and the rounding to float16."""
 
 import ctypes
 import functools
@@ -22,11 +22,11 @@ class CFunction(LoadedFunction):
         """Make it.
 
         Args:
-            kernel: what it calls, and keeps loaded; or what it does without a kernel.
+            kernel: the kernel that it calls and keeps loaded, or its effect without a kernel.
             numbers: the arguments of the kernel between the three addresses and the team.
             store: stores its machine code, which all such functions share.
         """
-        self._kept = kernel, ctypes.create_string_buffer(packed(numbers))
+        self._references = kernel, ctypes.create_string_buffer(packed(numbers))
 
         def make() -> bytes:
             from .c_function_ir import function_object
@@ -36,7 +36,7 @@ class CFunction(LoadedFunction):
         engine = new_engine("")
         engine.add_object_file(llvm.ObjectFileRef.from_data(store(f"C function of {', '.join(_WORDS)}", make)))
         super().__init__(engine, _NAME)
-        numbers_at = ctypes.addressof(self._kept[1])
+        numbers_at = ctypes.addressof(self._references[1])
         if isinstance(kernel, NoKernel):
             values = 0, numbers_at, kernel.cleared_bytes, kernel.result
         else:

@@ -1,4 +1,4 @@
-"""C functions as LLVM IR: one that gathers, and one that rounds. Imported only where they are compiled."""
+"""C functions as LLVM IR: the gather and the rounding. Imported only where they are compiled."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from .kernel_code import POINTERS, NoKernel
 from .word_code import I64, Code, Word, WordModule, object_of
 
 FLOAT_BYTES, HALF_BYTES = 4, 2
-# How many elements a vector has that is rounded to float16.
+# Elements are rounded to float16 in vectors of this number.
 ROUNDED_LANES = 16
 # No thread team: the calling thread runs every tile.
 ALONE = I64(0)
 
 
 def function_object(name: str, words: Sequence[str]) -> bytes:
-    """Return the object code of `c_function.CFunction`, which knows the words of these names."""
+    """Return the object code of `c_function.CFunction`, whose table has words of these names."""
     module = WordModule(name, words)
     code = Code(module, name, POINTERS, "external")
     kernel = code.known("kernel")
@@ -42,7 +42,7 @@ def finish(code: Code, cleared_bytes: Word, result: Word) -> None:
 
 
 def rounding_object() -> bytes:
-    """Return the object code of `c_function.rounding`: it rounds vectors, then the elements that fill none."""
+    """Return the object code of `c_function.rounding`: it rounds vectors, then the elements that fill no vector."""
     module = ir.Module("round_halves")
     code = Code(module, "round_halves", 3, linkage="external")
     source, target, count = code.arguments

@@ -1,4 +1,4 @@
-"""The memory layouts of a prepared call, of what is known of threads, and of a thread team: machine code reads them.
+"""The memory layouts of a prepared call, of the known subteam, and of a thread team, which machine code reads.
 
 Everything is a word of 64 bits in an int64 array: pointers to Python objects and machine code, sizes, strides in bytes.
 """
@@ -87,7 +87,7 @@ class Call(IntEnum):
 
 
 class Way(IntEnum):
-    """How a call is run."""
+    """The ways to run a call."""
 
     ALONE = 0  # on its caller's thread, which holds the GIL
     SHARED = 1  # among threads, when there are any
@@ -103,12 +103,12 @@ def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> li
 
 
 def call_words(kernel: int, way: Way, finish: Any, numbers: Sequence[float]) -> np.ndarray:
-    """Return a call: the address of its machine code, how it is run, and what its kernel takes."""
+    """Return the words of a call: the address of its machine code, the way to run it, and the kernel's numbers."""
     return np.frombuffer(struct.pack("qqq", kernel, way, id(finish)) + packed(numbers), np.int64)
 
 
 def packed(numbers: Sequence[float]) -> bytes:
-    """Return the words of a kernel's numbers: of an int itself, of a float its bits."""
+    """Return a kernel's numbers as words: an int as itself, a float as its bits."""
     try:
         return struct.pack(f"{len(numbers)}q", *numbers)  # in a fifth of the time of a format made for each number
     except struct.error:
@@ -171,45 +171,45 @@ MASK_BYTES = 128
 MASK_WORDS = MASK_BYTES // WORD_BYTES
 # The functions of the C library that bind members of a team to cores, which not all systems have.
 PLACING = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
-# Stands for no subteam where a caller does all alone; 0 says that nothing is known.
+# This word says that a caller runs all tiles alone, without a subteam; 0 says that nothing is known.
 NO_SUBTEAM = 1
-# How many settings, and modules of Numba, decide the number of threads.
+# The most settings, and the number of modules of Numba, that decide the number of threads.
 MOST_VALUES, MODULE_COUNT = 4, 2
 
 
 class Known(IntEnum):
-    """The words of what is known; objects stand there as their addresses."""
+    """The words of a `KnownSubteam`; objects are stored as their addresses."""
 
     SUBTEAM = 0
     SCOPE = 1  # the value of the context variable
     VALUES = 2  # the values of dictionaries; 0 for a key that is not there
-    MODULES = VALUES + MOST_VALUES  # of each the module, its dictionary and the value of its attribute
+    MODULES = VALUES + MOST_VALUES  # three words each: the module, its dictionary and the value of its attribute
     MASK = MODULES + 3 * MODULE_COUNT  # the cores that the caller may use, a bit each
     WORDS = MASK + MASK_WORDS
 
 
 class Subteam(IntEnum):
-    """The words of a subteam, the first members of a team, a line: what a kernel takes. They never change."""
+    """The words of a subteam, the first members of a team. They fill a cache line and never change."""
 
     RUN = 0  # the address of `run`
     TEAM = 1
-    WANTED = 2  # how many members are to share a kernel, the caller included
+    WANTED = 2  # the number of members that share a kernel, the caller included
     WORDS = 8
 
 
 class At(IntEnum):
     """The words of a team; words that different threads write lie in different cache lines."""
 
-    WANTED = 1  # how many members are to share the loop, the caller included
-    SIZE = 2  # how many there are
-    PLACED = 3  # which cores the members may run on, as a hash
+    WANTED = 1  # the number of members that share the loop, the caller included
+    SIZE = 2  # the number of all members
+    PLACED = 3  # a hash of the cores that the members may run on
     GENERATION = 8  # odd while there are tiles to take
     FUNCTION = 9  # function(arguments, tile) does a tile
     ARGUMENTS = 10
-    PARTS = 11  # how many members share the tiles
+    PARTS = 11  # the number of members that share the tiles
     MODES = 12  # of the caller's floating-point unit, such as whether denormals are flushed
-    ACTIVE = 16  # how many members but the caller may look at the words above and at the ranges
-    TOTAL = 17  # the sum of what their tiles returned
+    ACTIVE = 16  # the number of members but the caller that may read the words above and the ranges
+    TOTAL = 17  # the sum of the results of their tiles
     SLEEPERS = 24
     BUSY = 40  # not 0 while a loop runs
     MASK = 48

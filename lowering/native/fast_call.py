@@ -1,7 +1,7 @@
 """The fast call: from the arrays of a call to a compiled kernel with no Python in between.
 
 It reads the memory layout of `call_layout`, and provides builtins of Python that call kernels. `fast_call_ir` has its
-code, which is compiled once for all processes; what differs between them is in its words.
+code, which is compiled once for all processes; its words hold the values that differ between them.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ _ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The condition for a cached call to be used; settings that change what a call means make it fail.
+    """The condition for the use of a cached call; settings that change the meaning of a call make it fail.
 
     Attributes:
         blocked: the address of an int64; the guard fails while it is not 0.
@@ -72,9 +72,9 @@ class Entry:
         hash: of a table; `hash(data, indices, out, a, b, c)` returns the first place where `find` looks.
         run: of a call; `run(data, indices, out, team)` runs its kernel without a check of the arrays, and returns the
             number of indices out of range, or -1 when the kernel raised. It releases the GIL for large work.
-        known_subteam: returns the subteam that a launch of this thread may use, 0 for none; None where what decides
-            that is not what it was when `known` noted it.
-        known: what the fast call compares, and Python notes.
+        known_subteam: returns the subteam that a launch of this thread may use, 0 for none; None where the settings
+            that decide it have changed since `known` noted them.
+        known: the settings, which Python notes and the fast call compares.
     """
 
     find: Callable[[np.ndarray], Any]

@@ -32,7 +32,7 @@ _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 def fast_call_object(words: Sequence[str]) -> bytes:
-    """Return the object code of the fast call, which knows the words of these names."""
+    """Return the object code of the fast call, whose table has words of these names."""
     module = WordModule("gathernest_entry", words)
     for build in (_hash_call, _is_like, build_known_subteam, _serve, _find, _call, _hash, _run, _known):
         build(module)
@@ -70,21 +70,21 @@ def _is_like(module: ir.Module) -> None:
         code.ret(I64(1))
     no = code.append_basic_block("no")
     rank = code.number(array, Field.RANK)
-    code.need(code.same(code.load_at(array, Field.DESCR), code.word(section, Section.DESCR)), no)
-    code.need(code.same(rank, code.word(section, Section.RANK)), no)
+    code.require(code.same(code.load_at(array, Field.DESCR), code.word(section, Section.DESCR)), no)
+    code.require(code.same(rank, code.word(section, Section.RANK)), no)
     wanted = code.add(section, I64(WORD_BYTES * Section.SIZES))
     for field in (Field.SHAPE, Field.STRIDES):
         values = code.load_at(array, field)
         with code.counted(rank) as dim:
-            code.need(code.same(code.element(values, dim), code.element(wanted, dim)), no)
+            code.require(code.same(code.element(values, dim), code.element(wanted, dim)), no)
         wanted = code.after(wanted, rank)
     code.ret(I64(1))
     code.position_at_end(no)
     code.ret(I64(0))
 
 
-def _following(code: Code, section: Word) -> Word:
-    """Return the section after one."""
+def _next_section(code: Code, section: Word) -> Word:
+    """Return the section after this one."""
     rank = code.word(section, Section.RANK)
     return code.after(section, code.add(code.mul(rank, I64(2)), I64(Section.SIZES)))
 
@@ -96,12 +96,12 @@ def _reach(code: Code, array: Word, section: Word) -> tuple[Word, Word]:
     return code.add(first, low), code.add(first, high)
 
 
-def _need_guard(code: Code, closed: Any) -> None:
-    code.need(code.same(code.load_at(code.known("blocked")), I64(0)), closed)
-    code.need(code.same(_context_value(code, code.known("scope")), code.known("None")), closed)
+def _require_guard(code: Code, closed: Any) -> None:
+    code.require(code.same(code.load_at(code.known("blocked")), I64(0)), closed)
+    code.require(code.same(_context_value(code, code.known("scope")), code.known("None")), closed)
     for name in code.module.words:
         if name.startswith("variable "):
-            code.need(code.same(_item(code, code.known("environment"), code.known(name)), I64(0)), closed)
+            code.require(code.same(_item(code, code.known("environment"), code.known(name)), I64(0)), closed)
 
 
 def _context_value(code: Code, variable: Word) -> Word:
@@ -143,15 +143,15 @@ def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
         other = code.append_basic_block("other")
         place = code.and_(code.add(hash_, step), mask)
         slot = code.after(table, code.add(code.mul(place, I64(Slot.WORDS)), I64(Header.WORDS)))
-        code.need(code.same(code.word(slot, Slot.HASH), hash_), other)
-        code.need(code.not_(code.same(code.word(slot, Slot.CALL), I64(0))), other)
+        code.require(code.same(code.word(slot, Slot.HASH), hash_), other)
+        code.require(code.not_(code.same(code.word(slot, Slot.CALL), I64(0))), other)
         for number, key in enumerate(keys):
-            code.need(code.same(code.word(slot, Slot.KEYS + number), key), other)
-        code.need(code.same(code.word(slot, Slot.HAS_OUT), has_out), other)
+            code.require(code.same(code.word(slot, Slot.KEYS + number), key), other)
+        code.require(code.same(code.word(slot, Slot.HAS_OUT), has_out), other)
         section = code.word(slot, Slot.GUARD)
         for array in arrays:
-            code.need(code.same(code.call_function("is_like", array, section), I64(1)), other)
-            section = _following(code, section)
+            code.require(code.same(code.call_function("is_like", array, section), I64(1)), other)
+            section = _next_section(code, section)
         code.store(slot, holder)
         code.branch(found)
         code.position_at_end(other)
@@ -168,31 +168,31 @@ def _serve(module: ir.Module) -> None:
     data, indices, out = (code.word(args, place) for place in range(3))
     has_none = code.same(out, code.known("None"))
     for array in (data, indices):
-        code.need(code.same(code.load_at(array, Field.OB_TYPE), code.known("ndarray")), missed)
+        code.require(code.same(code.load_at(array, Field.OB_TYPE), code.known("ndarray")), missed)
     is_array = code.same(code.load_at(out, Field.OB_TYPE), code.known("ndarray"))
-    code.need(code.or_(has_none, is_array), missed)
-    _need_guard(code, missed)
+    code.require(code.or_(has_none, is_array), missed)
+    _require_guard(code, missed)
     slot = _look_up(code, table, args, missed)
     guard, call = code.word(slot, Slot.GUARD), code.word(slot, Slot.CALL)
-    guard_indices = _following(code, guard)
-    guard_out = _following(code, guard_indices)
+    guard_indices = _next_section(code, guard)
+    guard_out = _next_section(code, guard_indices)
     with code.if_then(code.not_(has_none)):
         flags = code.and_(code.number(out, Field.FLAGS), I64(WRITEABLE))
-        code.need(code.not_(code.same(flags, I64(0))), missed)
-        _need_apart(code, (out, guard_out), (data, guard), missed)
-        _need_apart(code, (out, guard_out), (indices, guard_indices), missed)
+        code.require(code.not_(code.same(flags, I64(0))), missed)
+        _require_apart(code, (out, guard_out), (data, guard), missed)
+        _require_apart(code, (out, guard_out), (indices, guard_indices), missed)
     way, function = code.word(call, Call.WAY), code.word(call, Call.FINISH)
     is_shared, team = code.same(way, I64(Way.SHARED)), code.variable(I64(0))
-    code.need(code.not_(code.same(way, I64(Way.HANDED_OVER))), finish)
+    code.require(code.not_(code.same(way, I64(Way.HANDED_OVER))), finish)
     with code.if_then(is_shared):
         subteam = code.call_function("known_subteam")
-        code.need(code.not_(code.same(subteam, I64(0))), finish)
+        code.require(code.not_(code.same(subteam, I64(0))), finish)
         code.store(code.select(code.same(subteam, I64(NO_SUBTEAM)), I64(0), subteam), team)
     holder = code.variable(out)
     with code.if_else(has_none) as (make, take):
         with make:
             made = _new_array(code, guard_out)
-            code.need(code.not_(code.same(made, I64(0))), failed)
+            code.require(code.not_(code.same(made, I64(0))), failed)
             code.store(made, holder)
         with take:
             code.call_known("Py_IncRef", out, result=VOID)
@@ -217,11 +217,11 @@ def _serve(module: ir.Module) -> None:
     code.ret(I64(0))
 
 
-def _need_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], otherwise: Any) -> None:
+def _require_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], otherwise: Any) -> None:
     """Continue where two arrays, each with its section, share no byte."""
     (begin, end), (other_begin, other_end) = _reach(code, *out), _reach(code, *other)
     is_below, is_above = code.icmp_unsigned("<=", end, other_begin), code.icmp_unsigned(">=", begin, other_end)
-    code.need(code.or_(is_below, is_above), otherwise)
+    code.require(code.or_(is_below, is_above), otherwise)
 
 
 def _new_array(code: Code, section: Word) -> Word:
@@ -245,9 +245,9 @@ def _find(module: ir.Module) -> None:
     code = Code(module, "find", 3, "external")
     self, args, count = code.arguments
     missed = code.append_basic_block("missed")
-    code.need(code.same(count, I64(6)), missed)
+    code.require(code.same(count, I64(6)), missed)
     result = code.call_function("serve", code.load_at(self, Field.DATA), args)
-    code.need(code.not_(code.same(result, _MISSED)), missed)
+    code.require(code.not_(code.same(result, _MISSED)), missed)
     code.ret(result)
     code.position_at_end(missed)
     code.call_known("Py_IncRef", code.known("None"), result=VOID)
@@ -263,11 +263,11 @@ def _call(module: ir.Module) -> None:
     has_names = code.not_(code.same(names, I64(0)))
     has_out = code.or_(has_names, code.same(code.sub(count, I64(2)), I64(1)))
     with code.if_then(has_names):
-        code.need(code.same(code.call_known("PyTuple_Size", names), I64(1)), missed)
-        code.need(code.same(code.call_known("PyTuple_GetItem", names, I64(0)), code.known("out")), missed)
-        code.need(code.same(count, I64(2)), missed)
+        code.require(code.same(code.call_known("PyTuple_Size", names), I64(1)), missed)
+        code.require(code.same(code.call_known("PyTuple_GetItem", names, I64(0)), code.known("out")), missed)
+        code.require(code.same(count, I64(2)), missed)
         code.branch(known)
-    code.need(code.or_(code.same(count, I64(2)), code.same(count, I64(3))), missed)
+    code.require(code.or_(code.same(count, I64(2)), code.same(count, I64(3))), missed)
     code.branch(known)
     code.position_at_end(known)
     whole = code.variable(ir.ArrayType(I64, 6)(ir.Undefined))
@@ -279,7 +279,7 @@ def _call(module: ir.Module) -> None:
     for place, value in enumerate(values):
         code.store(value, code.inttoptr(code.add(base, I64(WORD_BYTES * place)), I64.as_pointer()))
     result = code.call_function("serve", code.load_at(table, Field.DATA), base)
-    code.need(code.not_(code.same(result, _MISSED)), missed)
+    code.require(code.not_(code.same(result, _MISSED)), missed)
     code.ret(result)
     code.position_at_end(missed)
     code.ret(code.call_known("PyObject_Vectorcall", otherwise, args, count, names))
@@ -323,31 +323,31 @@ def build_known_subteam(module: ir.Module) -> None:
     names: list[str] = code.module.words
     words, unknown = code.known("known"), code.append_basic_block("unknown")
     subteam = code.word(words, Known.SUBTEAM)
-    code.need(code.not_(code.same(subteam, I64(0))), unknown)
+    code.require(code.not_(code.same(subteam, I64(0))), unknown)
     scope = _context_value(code, code.known("known scope"))
-    code.need(code.same(scope, code.word(words, Known.SCOPE)), unknown)
+    code.require(code.same(scope, code.word(words, Known.SCOPE)), unknown)
     for number in range(sum(name.startswith("setting ") for name in names)):
         found = _item(code, code.known(f"settings {number}"), code.known(f"setting {number}"))
-        code.need(code.same(found, code.word(words, Known.VALUES + number)), unknown)
+        code.require(code.same(found, code.word(words, Known.VALUES + number)), unknown)
     for number in range(MODULE_COUNT):
         noted, attributes, value = (code.word(words, Known.MODULES + 3 * number + at) for at in range(3))
         module_now = _item(code, code.known("sys.modules"), code.known(f"module {number}"))
-        code.need(code.same(module_now, noted), unknown)
+        code.require(code.same(module_now, noted), unknown)
         with code.if_then(code.not_(code.same(attributes, I64(0)))):
-            code.need(code.same(_item(code, attributes, code.known(f"attribute {number}")), value), unknown)
+            code.require(code.same(_item(code, attributes, code.known(f"attribute {number}")), value), unknown)
     if "sched_getaffinity" in names:
-        _need_cores(code, words, unknown)
+        _require_cores(code, words, unknown)
     code.ret(subteam)
     code.position_at_end(unknown)
     code.ret(I64(0))
 
 
-def _need_cores(code: Code, words: Word, unknown: Any) -> None:
+def _require_cores(code: Code, words: Word, unknown: Any) -> None:
     """Continue where the caller may use the cores that are known."""
     mask = code.ptrtoint(code.variable(ir.ArrayType(I64, MASK_WORDS)(ir.Undefined)), I64)
     arguments = I32(0), I64(MASK_BYTES), mask
     failed = code.call_address(code.known("sched_getaffinity"), *arguments, types=[I32, I32])
-    code.need(code.icmp_signed(">=", failed, I32(0)), unknown)
+    code.require(code.icmp_signed(">=", failed, I32(0)), unknown)
     known = code.after(words, I64(Known.MASK))
     with code.counted(I64(MASK_WORDS)) as number:
-        code.need(code.same(code.element(mask, number), code.element(known, number)), unknown)
+        code.require(code.same(code.element(mask, number), code.element(known, number)), unknown)

@@ -1,4 +1,4 @@
-"""Kernels in machine code in memory, from their object code. It imports neither Numba nor what writes LLVM IR."""
+"""Kernels in machine code in memory, from their object code. It imports neither Numba nor llvmlite's IR builder."""
 
 import ctypes
 import sys
@@ -14,9 +14,9 @@ from .llvm_jit import new_engine
 # The function that kernels are called by: entry(data, indices, out, address of the numbers, team).
 ENTRY = "gathernest_kernel"
 POINTERS = 3
-# The engines by the addresses of their kernels, and the addresses of those that are gone. The garbage collector runs in
-# any thread, and to free an engine takes a lock of llvmlite's. So that no fork comes while it is held, the collector
-# never meets an engine, and engines are freed where others are made.
+# The engines by the addresses of their kernels, and the addresses of unused kernels. The garbage collector runs in any
+# thread, and freeing an engine takes a lock of llvmlite's. So that no fork happens while it is held, the collector
+# frees no engine: unused engines are freed where the next one is made.
 _ENGINES: dict[int, llvm.ExecutionEngine] = {}
 _GONE: list[int] = []
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * POINTERS, ctypes.c_char_p, ctypes.c_int64)
@@ -24,11 +24,11 @@ _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * POINTERS, cty
 
 @dataclass(frozen=True, slots=True)
 class NoKernel:
-    """What a function does whose sizes leave nothing to run.
+    """The effect of a function whose sizes leave a kernel nothing to do.
 
     Attributes:
-        cleared_bytes: how many bytes of the result it fills with zeros.
-        result: what it returns.
+        cleared_bytes: the number of bytes of the result that it fills with zeros.
+        result: the number that it returns.
     """
 
     cleared_bytes: int
@@ -51,7 +51,7 @@ class LoadedFunction:
     """
 
     def __init__(self, engine: llvm.ExecutionEngine, name: str):
-        """Load what an engine of its own has, of which this is the function of that name."""
+        """Load the code of an engine, which this object owns, and find the function of that name."""
         while _GONE and not sys.is_finalizing():  # then code whose object Python has cleared may still run
             _ENGINES.pop(_GONE.pop()).close()
         engine.finalize_object()

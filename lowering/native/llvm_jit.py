@@ -12,9 +12,9 @@ from llvmlite.binding import common
 FASTCALL, KEYWORDS = 0x0080, 0x0002
 # The function that returns the address of the table of words.
 PLACE_OF_WORDS = "place_of_words"
-# What `keep_for_ever` returns: what it was given.
+# The type of the argument and the result of `keep_for_ever`.
 Kept = TypeVar("Kept")
-# Returns the object code of that name: stored, or made by the function and stored.
+# A store returns the object code of a name, which it calls the function to make where it has none.
 Store = Callable[[str, Callable[[], bytes]], bytes]
 
 
@@ -42,7 +42,7 @@ def address_in(library: ctypes.CDLL, name: str) -> int:
 
 
 def keep_for_ever(value: Kept) -> Kept:
-    """Keep an object that machine code points to until the process ends: beyond the end of Python, too."""
+    """Keep an object that machine code points to until the process ends, even after Python has ended."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
     return value
 
@@ -63,7 +63,7 @@ def load_object(code: bytes, words: Mapping[str, int]) -> Callable[[str], int]:
 
 
 def fill_words(engine: llvm.ExecutionEngine, words: Mapping[str, int]) -> None:
-    """Fill the table of words of what an engine has loaded; they are in the order of the table."""
+    """Fill the table of words in the code of an engine; the words are in the order of the table."""
     place = ctypes.CFUNCTYPE(ctypes.c_int64)(engine.get_function_address(PLACE_OF_WORDS))()
     (ctypes.c_int64 * len(words)).from_address(place)[:] = list(words.values())
 

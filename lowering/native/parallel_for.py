@@ -16,7 +16,7 @@ from .call_layout import Subteam
 from .word_code import I64
 
 _RUN = ir.FunctionType(I64, [I64] * 4)
-# What Numba made of each tile, by its dispatcher and the types of its arguments.
+# Numba's compilation of each tile, by its dispatcher and the types of its arguments.
 _TILES: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
@@ -29,11 +29,11 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
         tile: a function for Numba to compile, of an int64 and the arguments. It becomes a part of the caller's module.
         arguments: a tuple of numbers.
     """
-    taken = (types.int64, *arguments)
-    _compiled_tile(tile, taken)
+    argument_types = (types.int64, *arguments)
+    _compiled_tile(tile, argument_types)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        compiled = _linked_tile(context, builder, tile, taken)
+        compiled = _linked_tile(context, builder, tile, argument_types)
         team_address, count, _, packed = values
         holder = builder.ptrtoint(cgutils.alloca_once_value(builder, packed), I64)
         function = _tile_function(context, builder, compiled, packed.type)
@@ -52,17 +52,17 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
     return types.int64(types.int64, types.int64, tile, arguments), generate
 
 
-# `share(team, tiles, tile, arguments)`, of a function that is a part of the caller afterwards.
+# `share(team, tiles, tile, arguments)`; the function `tile` becomes a part of the caller.
 share: Any = intrinsic(_share)
 
 
 def _call(typing: Any, function: Any, arguments: Any) -> Any:
     """Return `function(*arguments)`, an int64; both are as the tile and the arguments of `share`."""
-    taken = tuple(arguments)
-    _compiled_tile(function, taken)
+    argument_types = tuple(arguments)
+    _compiled_tile(function, argument_types)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        compiled = _linked_tile(context, builder, function, taken)
+        compiled = _linked_tile(context, builder, function, argument_types)
         numbers = cgutils.unpack_tuple(builder, values[1])
         _, result = context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, numbers)
         return result
@@ -70,13 +70,13 @@ def _call(typing: Any, function: Any, arguments: Any) -> Any:
     return types.int64(function, arguments), generate
 
 
-# `call(function, arguments)`, of a function that is a part of the caller afterwards.
+# `call(function, arguments)`; the function becomes a part of the caller.
 call: Any = intrinsic(_call)
 
 
-def _linked_tile(context: Any, builder: Any, tile: Any, taken: tuple[Any, ...]) -> Any:
+def _linked_tile(context: Any, builder: Any, tile: Any, argument_types: tuple[Any, ...]) -> Any:
     """Return Numba's compilation of a tile, linked to the module of its caller."""
-    compiled = _compiled_tile(tile, taken)
+    compiled = _compiled_tile(tile, argument_types)
     if not ConfigStack().top().no_compile:  # a function that Numba loads itself
         context.add_linking_libs([compiled.library])
     elif compiled.fndesc.llvm_func_name not in builder.module.globals:
@@ -86,15 +86,15 @@ def _linked_tile(context: Any, builder: Any, tile: Any, taken: tuple[Any, ...]) 
     return compiled
 
 
-def _compiled_tile(tile: Any, taken: tuple[Any, ...]) -> Any:
+def _compiled_tile(tile: Any, argument_types: tuple[Any, ...]) -> Any:
     """Return Numba's compilation of a tile, by the settings of its caller; it is loaded nowhere."""
     made = _TILES.setdefault(tile.dispatcher, {})
-    if taken not in made:
+    if argument_types not in made:
         flags = ConfigStack().top().copy()
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_rewrites = True
         contexts = cpu_target.typing_context, cpu_target.target_context
-        made[taken] = compile_extra(*contexts, tile.dispatcher.py_func, taken, None, flags, {})
-    return made[taken]
+        made[argument_types] = compile_extra(*contexts, tile.dispatcher.py_func, argument_types, None, flags, {})
+    return made[argument_types]
 
 
 def _tile_function(context: Any, caller: Any, compiled: Any, packed: Any) -> ir.Function:
@@ -118,7 +118,7 @@ def _tile_function(context: Any, caller: Any, compiled: Any, packed: Any) -> ir.
 
 
 def _name_lines(function: ir.Function, builder: Any, call: Any) -> None:
-    """Give a function the line of a call: LLVM drops the lines of what it inlines into a function without any."""
+    """Give a function the line of a call: LLVM drops the lines of code that it inlines into a function without one."""
     location, module = dict(call.operands), function.module
     scope = dict(location["scope"].operands) | {"name": function.name, "linkageName": function.name}
     scope = module.add_debug_info("DISubprogram", scope, is_distinct=True)

@@ -17,7 +17,7 @@ from .llvm_jit import PLACE_OF_WORDS, target_machine
 I64, I32, VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
 NULL = I64(0)
 TABLE = "words"
-# A value of the IR; llvmlite's own annotations do not hold.
+# A value of the IR; llvmlite's own annotations are wrong.
 Word = Any
 
 _Builder: Any = ir.IRBuilder
@@ -36,7 +36,7 @@ class Code(_Builder):
         return self.function.args
 
     def variable(self, value: Word) -> Word:
-        """Return the place on the stack of a variable, which has that value now."""
+        """Return the place on the stack of a new variable with that value."""
         with self.goto_entry_block():
             place = self.alloca(value.type)
         self.store(value, place)
@@ -80,7 +80,7 @@ class Code(_Builder):
     def same(self, left: Word, right: Word) -> Word:
         return self.icmp_unsigned("==", left, right)
 
-    def need(self, condition: Word, otherwise: Any) -> None:
+    def require(self, condition: Word, otherwise: Any) -> None:
         """Continue where a condition holds, and in another block where it does not."""
         following = self.append_basic_block("following")
         self.cbranch(condition, following, otherwise)
@@ -96,7 +96,7 @@ class Code(_Builder):
         return self.call(self.inttoptr(address, ir.FunctionType(result, rest).as_pointer()), arguments)
 
     def known(self, name: str) -> Word:
-        """Return the word of that name, which the loader of the module sets; of a function its address."""
+        """Return the word of that name, such as the address of a function; the loader of the module sets it."""
         table, place = self.module.get_global(TABLE), self.module.words.index(name)
         return self.load(self.gep(table, [I32(0), I32(place)]))
 

@@ -1,6 +1,6 @@
 """The forms that bounds handling takes as arithmetic on i64, and the facts that choose among them.
 
-What an index means is `ir.semantics.resolve_index`; `lowering/proof` proves that each form gives that.
+`ir.semantics.resolve_index` defines the meaning of an index; `lowering/proof` proves that each form has that meaning.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from .queries import static_size
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What is known of the indices of one axis.
+    """Facts about the indices of one axis.
 
     Attributes:
-        unsigned: whether their type is.
+        unsigned: whether their type is unsigned.
         reaches_past: whether their type has a value outside the axis.
         axis_size: the size of the axis, None when it is not static.
         least_axis: the smallest axis for which code that relies on these facts is right; 0 for any.
@@ -49,7 +49,7 @@ class IndexFacts:
 
 
 def is_clamp(op: Operation) -> bool:
-    """Return whether an operation clamps a position that was checked: such functions return how many are outside."""
+    """Return whether an operation clamps a checked position; only functions that count indices outside have clamps."""
     if not isinstance(op, arith.MinUIOp) or not isinstance(op.rhs.owner, arith.SubiOp):
         return False
     function = op.parent_op()
@@ -93,9 +93,9 @@ class BoundsBuilder(NestBuilder):
         return self.compute(arith.AddiOp, index, self.compute(arith.AndIOp, size, sign, "shift"), "wrapped")
 
     def checked(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
-        """Give the position of an index that was valid when it was checked; some position of the axis of another.
+        """Insert the position of an index that was valid when it was checked, or some position for another index.
 
-        As unsigned numbers those in [-size, 0) are above their sum with the size, and all others below it.
+        As unsigned numbers, indices in [-size, 0) are above their sum with the size, and all others below it.
         """
         if not facts.reaches_past:
             return self.wrapped(facts, index, size)
@@ -105,14 +105,14 @@ class BoundsBuilder(NestBuilder):
         return self.lowered(arith.MinUIOp, index, size)
 
     def outside(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
-        """Say whether an index is outside the axis; [-size, size) shifted by size is [0, 2 * size)."""
+        """Insert the test whether an index is outside the axis; [-size, size) shifted by size is [0, 2 * size)."""
         if facts.unsigned:
             return self.compare("uge", index, size, "outside")
         shifted = self.compute(arith.AddiOp, index, size, "shifted")
         return self.compare("uge", shifted, self.compute(arith.AddiOp, size, size, "twice"), "outside")
 
     def always_valid(self, facts: IndexFacts, mode: Bounds, index: SSAValue, size: SSAValue) -> SSAValue:
-        """Give the position in the modes in which every index has one: clip, wrap and unchecked."""
+        """Insert the position in the modes in which every index has one: clip, wrap and unchecked."""
         if mode is Bounds.UNCHECKED or (facts.unsigned and not facts.reaches_past):
             return index
         if mode is Bounds.CLIP:
@@ -127,7 +127,7 @@ class BoundsBuilder(NestBuilder):
         return self.wrapped(facts, remainder, size)
 
     def lowered(self, minimum: type[arith.MinUIOp | arith.MinSIOp], index: SSAValue, size: SSAValue) -> SSAValue:
-        """Let what is past the end of an axis be its last position."""
+        """Insert the minimum of an index and the last position of the axis."""
         return self.compute(
             minimum, index, self.compute(arith.SubiOp, size, self.constant(1, I64, "one"), "last"), "lowered"
         )

@@ -1,4 +1,4 @@
-"""Building loop nests: a builder whose operations carry the location of what they are made from, and names.
+"""Building loop nests: a builder gives operations names, and the location of the operation that they are made from.
 
 xDSL's own builders and rewrites leave the location unknown.
 """
@@ -37,7 +37,7 @@ Made = TypeVar("Made", bound=Operation)
 
 
 class NestBuilder(Builder):
-    """Inserts at a point what is made from a source, and gives results their names."""
+    """Inserts operations at a point, gives them the location of a source operation, and names their results."""
 
     def __init__(self, point: InsertPoint, source: Operation):
         super().__init__(point, operation_insertion_handler=[lambda op: _locate(source, op)])
@@ -102,28 +102,28 @@ class NestBuilder(Builder):
 
 
 def builder_before(op: Operation, source: Operation | None = None) -> NestBuilder:
-    """Return a builder that inserts before an operation what is made from it, or from `source`."""
+    """Return a builder that inserts before an operation; the new operations are made from it, or from `source`."""
     return NestBuilder(InsertPoint.before(op), source or op)
 
 
 def builder_at_start(loop: LoopOp, source: Operation | None = None) -> NestBuilder:
-    """Return a builder that inserts at the start of a loop's body what is made from the loop, or from `source`."""
+    """Return a builder at the start of a loop's body; the new operations are made from the loop, or from `source`."""
     return NestBuilder(InsertPoint.at_start(loop.body.block), source or loop)
 
 
 def builder_at_end(loop: LoopOp, source: Operation | None = None) -> NestBuilder:
-    """Return a builder that inserts at the end of a loop's body what is made from the loop, or from `source`."""
+    """Return a builder at the end of a loop's body; the new operations are made from the loop, or from `source`."""
     return NestBuilder(InsertPoint.at_end(loop.body.block), source or loop)
 
 
 def rewrite_ops(module: ModuleOp, *patterns: RewritePattern) -> None:
-    """Apply patterns once to each operation of a module, in order, but not to what they make."""
+    """Apply patterns once to each operation of a module, in order, but not to the operations that they make."""
     each = GreedyRewritePatternApplier([*patterns], dce_enabled=False)
     PatternRewriteWalker(each, apply_recursively=False).rewrite_module(module)
 
 
 def made_from(source: Operation, made: Made) -> Made:
-    """Give an operation, and those in its regions, the location of another where it has none; return it."""
+    """Give an operation and all in its regions the location of `source` where they have none; return it."""
     _locate(source, made)
     return made
 
@@ -137,7 +137,7 @@ def _locate(source: Operation, made: Operation) -> None:
 def replace_op(
     op: Operation, new: Operation | Sequence[Operation], results: Sequence[SSAValue | None] | None = None
 ) -> None:
-    """Do as xDSL's `Rewriter.replace_op`; what is new is made from what it replaces."""
+    """Replace an operation as xDSL's `Rewriter.replace_op` does; the new operations get its location."""
     for one in (new,) if isinstance(new, Operation) else new:
         made_from(op, one)
     Rewriter.replace_op(op, new, results)
@@ -164,19 +164,19 @@ def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
 
 
 def tile_end(builder: NestBuilder, start: SSAValue, step: SSAValue, upper: SSAValue) -> SSAValue:
-    """Insert where a tile of `step` ends that begins at `start`: at `upper` where that comes first."""
+    """Insert the end of a tile of `step` iterations from `start`, which is `upper` where that comes first."""
     limit = builder.compute(arith.AddiOp, start, step, "limit")
     return builder.compute(arith.MinSIOp, limit, upper, "end")
 
 
 def tile_bounds(builder: NestBuilder, around: LoopOp) -> LoopBounds:
-    """Return the bounds of what one iteration of a loop over tiles runs through."""
+    """Return the bounds of the tile of one iteration of a loop over tiles."""
     end = tile_end(builder, around.induction, around.step, around.upper)
     return around.induction, end, builder.index(1)
 
 
 def sum_up(around: Iterable[LoopOp], count: SSAValue) -> SSAValue:
-    """Let loops, innermost first, sum a count of the first one's iterations, and return the sum of all."""
+    """Make nested loops, innermost first, sum a count of each innermost iteration, and return the total."""
     for loop in around:
         Rewriter.erase_op(loop.terminator)
         loop.body.block.add_op(made_from(loop, YieldOp(count)))
@@ -189,7 +189,7 @@ def sum_up(around: Iterable[LoopOp], count: SSAValue) -> SSAValue:
 
 
 def sum_counts(made: Sequence[LoopOp], count: SSAValue) -> SSAValue:
-    """End summing loops without a terminator, each in the one before it, with a count; return the sum of all."""
+    """End nested summing loops without terminators, outermost first, which sum a count; return the total."""
     for loop in reversed(made):
         loop.body.block.add_op(made_from(loop, YieldOp(count)))
         assert loop.total is not None
@@ -199,7 +199,7 @@ def sum_counts(made: Sequence[LoopOp], count: SSAValue) -> SSAValue:
 
 
 def unguard(branch: scf.IfOp) -> None:
-    """Put what a branch without a result does in its place; its condition goes with it."""
+    """Replace a branch without results by the operations in it, and erase its condition."""
     for op in list(branch.true_region.block.ops):
         if not isinstance(op, scf.YieldOp):
             op.detach()
@@ -211,7 +211,7 @@ def unguard(branch: scf.IfOp) -> None:
 
 
 def kind_of(loop: LoopOp) -> dict[str, bool]:
-    """Return the arguments of `NestBuilder.loop` that make another loop of the kind."""
+    """Return the arguments of `NestBuilder.loop` that make another loop of the same kind."""
     return {"sums": loop.total is not None, "parallel": loop.parallel is not None, "ordered": loop.ordered is not None}
 
 
@@ -268,10 +268,10 @@ def split_overlapping(loop: LoopOp, count: int, least: int, most: int) -> tuple[
     Args:
         loop: a loop of `least` iterations or more, and of `most` or fewer; 0 for any number.
         count: iterations a step.
-        least, most: fix the numbers of steps at both ends; with any number there is one at the end.
+        least, most: fix the numbers of steps at both ends; where `most` is 0, there is one step at the end.
 
     Returns:
-        The loops; None where so few iterations are not whole steps from both ends.
+        The loops; None where the iterations are too few for the whole steps of the loop at the end.
     """
     if loop.parallel is not None or static_size(loop.lower) != 0 or static_size(loop.step) != 1 or least < count:
         return None

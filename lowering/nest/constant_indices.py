@@ -28,10 +28,10 @@ def find_global(module: ModuleOp, load: memref.GetGlobalOp) -> memref.GlobalOp:
 def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
     """Replace constant indices by their positions and drop the bounds handling; return whether that was possible.
 
-    It is when the indices are a global, the size of the axis is known, and no index gives zeros.
+    It is possible when the indices are a global, the size of the axis is known, and no index gives zeros.
 
     Raises:
-        BoundsError: an index is not valid, in a mode that says so.
+        BoundsError: an index is not valid, in a mode that rejects it.
     """
     load, size = resolve.index.owner, static_size(resolve.size)
     if not isinstance(load, memref.LoadOp) or not isinstance(load.memref.owner, memref.GetGlobalOp) or size is None:

@@ -1,4 +1,4 @@
-"""Packs: what the lanes of a vector compute alike, as one vector operation for each step.
+"""Packs: a computation that all lanes of a vector share, as one vector operation for each step.
 
 Lanes that are loaded one by one have copies of the same operations. A pack stands for one of those steps in all lanes.
 """
@@ -16,14 +16,14 @@ from .bounds_arithmetic import size_of_clamp
 from .queries import static_size
 
 _REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
-# Arithmetic that the code generator has for vectors of i64; it compares them, and knows `and` of the truths.
+# The code generator has this arithmetic for vectors of i64; it also compares them, and has `and` of conditions.
 _ELEMENT_WISE = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.ShRSIOp, arith.MinSIOp, arith.MaxSIOp),
     *(arith.MinUIOp, *_REMAINDERS),
 )
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
 _NOT_COMPARED = ("eq", "ne")
-# What lanes of i64 are narrowed to.
+# Lanes of i64 are narrowed to these types.
 NARROWED = (IntegerType(8), IntegerType(16))
 
 
@@ -63,7 +63,7 @@ Pack = Same | Steps | Loaded | Computed
 class Gathered:
     """The lanes of a vector as elements of one memref, at a pack of subscripts in each dimension.
 
-    Lanes whose subscript is not below the size of its dimension load nothing; that is None where all are below it.
+    Lanes whose subscript is not below the size of its dimension load nothing; a size is None where all are below it.
     """
 
     memory: SSAValue
@@ -100,7 +100,7 @@ def packed(vector: FromElementsOp) -> Pack | None:
 
 
 def extended_truths(pack: Pack) -> Pack | None:
-    """Return the pack of truths that a pack has as 0 and 1; None where it is another."""
+    """Return the pack of conditions that a pack extends to 0 and 1; None for any other pack."""
     if isinstance(pack, Computed) and isinstance(pack.op, arith.ExtUIOp) and pack.op.input.type == i1:
         return pack.operands[0]
     return None
@@ -112,7 +112,7 @@ def _divides(pack: Pack) -> bool:
 
 
 def only_in_lanes(vectors: Mapping[FromElementsOp, Iterable[Pack]]) -> set[Operation]:
-    """Return the operations that nothing needs when the lanes of these vectors are computed from their packs."""
+    """Return the operations that become unused when the lanes of these vectors are computed from their packs."""
     needed, alone = set[SSAValue](), set[Operation](vectors)
     pending: list[Operation] = []
     for vector, packs in vectors.items():
@@ -130,7 +130,7 @@ def only_in_lanes(vectors: Mapping[FromElementsOp, Iterable[Pack]]) -> set[Opera
 
 
 def _scalars(pack: Pack) -> set[SSAValue]:
-    """Return the values that a pack takes from outside, each with the casts in front of it."""
+    """Return the values that a pack takes from outside, each with and without its casts."""
     match pack:
         case Same(value) | Steps(value):
             return {value, uncast(value)}
@@ -194,7 +194,7 @@ def _steps(lanes: Sequence[SSAValue]) -> int | None:
 
 
 def _place(value: SSAValue) -> tuple[tuple[SSAValue, ...], int]:
-    """Return a value as what it is computed from, and how much is added to that."""
+    """Split a value into the values that it is computed from, and a constant that is added to them."""
     value = uncast(value)
     op, number = value.owner, _number(value)
     if number is not None:

@@ -17,7 +17,7 @@ def owned_sum(function: func.FuncOp, name: str) -> tuple[LoopOp, AccumulateOp, i
     """Return the loop over owners, the addition in it, and the dimension of the table whose positions they own.
 
     Raises:
-        ScheduleError: the pass of that name runs before `owner-computes`, or on what is no gradient.
+        ScheduleError: the pass `name` runs before `owner-computes`, or on a function that is no gradient.
     """
     for loop in loops(function):
         if loop.label == OWNERS:
@@ -31,7 +31,7 @@ def owned_sum(function: func.FuncOp, name: str) -> tuple[LoopOp, AccumulateOp, i
 def is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
     """Return whether a mask selects positions that no other iteration of a loop adds to.
 
-    They are those from the induction variable to before its next step.
+    An iteration owns the positions from its induction variable up to that of the next iteration.
     """
     test = _owned_test(accumulate, loop)
     return test is not None and arith.CMPI_COMPARISON_OPERATIONS[test.predicate.value.data] == "ult"
@@ -66,7 +66,7 @@ def _owned_test(accumulate: AccumulateOp, owners: LoopOp) -> arith.CmpiOp | None
 
 
 def conjuncts(mask: SSAValue | None) -> Iterator[SSAValue]:
-    """Yield the truths that a mask is the conjunction of."""
+    """Yield the conditions whose conjunction a mask is."""
     if mask is None:
         return
     if isinstance(mask.owner, arith.AndIOp):

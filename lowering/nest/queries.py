@@ -1,4 +1,4 @@
-"""Reading loop nests: which loops a function has, and which of them a loop stands in."""
+"""Queries about loop nests: loops, accesses to memory, static sizes, and the operations that a value depends on."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -15,7 +15,7 @@ from ...ir.dialects.upstream import CompressStoreOp, PrefetchOp, SIToFPOp, UIToF
 from ...ir.errors import ScheduleError, did_you_mean
 from ..schedule.machine_model import LINE_BYTES
 
-# From the element that a reduction loads to what it adds.
+# The operations between the element that a reduction loads and the value that it adds.
 Factor = arith.MulfOp | arith.AddfOp
 Step = arith.ExtFOp | SIToFPOp | UIToFPOp | Factor
 
@@ -63,7 +63,7 @@ def memory_of(op: Load | Store | AccumulateOp) -> SSAValue:
 
 
 def written(root: Operation) -> set[SSAValue]:
-    """Return the memory that is written at or below `root`; a view of it counts as what it is a view of."""
+    """Return the memory that is written at or below `root`; a view counts as the memref behind it."""
     return {viewed(memory_of(op)) for op in root.walk() if isinstance(op, Store | AccumulateOp)}
 
 
@@ -105,20 +105,20 @@ def enclosing_loops(op: Operation) -> Iterator[LoopOp]:
 def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     """Return why two parallel loops cannot be collapsed into one, or None when they can.
 
-    `inner` must be the one loop in `outer`, with only what may run again beside it; its bounds must come from outside
-    of `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
+    `inner` must be the one loop in `outer`, beside operations that may run again; its bounds must come from outside of
+    `outer` and of the parallel loops around that; and `outer` must sum the totals of `inner`.
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
     changed = written(outer)
-    # What runs more often computes, prefetches, or loads what nobody stores.
+    # Operations that may run again compute, prefetch, or load from memory that nobody stores to.
     loads = {op for op in beside if isinstance(op, memref.LoadOp)}
     others = [op for op in beside if op not in loads and not isinstance(op, PrefetchOp)]
     if any(op.regions or not computes(op) for op in others) or any(op.memref in changed for op in loads):
         return f"{outer.label} does more than run {inner.label}"
     if outer.terminator.value is not inner.total:
-        return f"{outer.label} does not yield what {inner.label} sums"
+        return f"{outer.label} does not yield the sum of {inner.label}"
     if any(operand is inner.total for op in beside for operand in op.operands):
-        return f"{outer.label} uses what {inner.label} sums"
+        return f"{outer.label} uses the sum of {inner.label}"
     bounds = (inner.lower, inner.upper, inner.step)
     moving = [bound for bound in bounds if not isinstance(bound.owner, arith.ConstantOp)]  # constants stand anywhere
     for around in (outer, *enclosing_loops(outer)):
@@ -130,7 +130,7 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
 
 
 def computes(op: Operation) -> bool:
-    """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
+    """Return whether an operation touches no memory; the caller must not run a division earlier, which may trap."""
     return is_side_effect_free(op) or op.name.startswith("arith.")
 
 
@@ -154,7 +154,7 @@ def static_size(value: SSAValue) -> int | None:
 
 
 def static_trips(loop: LoopOp) -> int | None:
-    """Return how often a loop of step 1 runs, or None where the code does not hold it: from its bounds or its tile."""
+    """Return the trip count of a loop of step 1, from its bounds or its tile; None where neither is static."""
     first, last = static_size(loop.lower), static_size(loop.upper)
     if first is not None and last is not None:
         return last - first
@@ -175,7 +175,7 @@ def most_iterations(loop: LoopOp) -> int | None:
 
 
 def tiled_end(loop: LoopOp) -> SSAValue | None:
-    """Return where the last tile of a loop ends that runs one tile, or its whole vectors; None when it runs none."""
+    """Return the end of the last tile, for a loop over one tile or over its whole vectors; None for any other loop."""
     tile = next((around for around in enclosing_loops(loop) if around.induction is loop.lower), None)
     end = loop.upper.owner.lhs if isinstance(loop.upper.owner, arith.SubiOp) else loop.upper
     if tile is None or not isinstance(end.owner, arith.MinSIOp) or tile.upper not in end.owner.operands:
@@ -191,14 +191,14 @@ def copying_store(function: func.FuncOp) -> memref.StoreOp | None:
 
 
 def argument_number(value: SSAValue, function: func.FuncOp) -> int | None:
-    """Return which argument of the function a value is, or None."""
+    """Return the number of the function's argument that a value is, or None."""
     if isinstance(value, BlockArgument) and value.block is function.body.block:
         return value.index
     return None
 
 
 def view_of(value: SSAValue, function: func.FuncOp) -> ViewAttr | None:
-    """Return the view that `collapse-dims` has left on an argument of the function, or None."""
+    """Return the view that `collapse-dims` gave an argument of the function, or None."""
     number = argument_number(value, function)
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
@@ -206,7 +206,7 @@ def view_of(value: SSAValue, function: func.FuncOp) -> ViewAttr | None:
 
 
 def guarded_copy(function: func.FuncOp, by: str) -> tuple[LoopOp, scf.IfOp]:
-    """Return the nest that checks, and the branch that copies; raises ScheduleError, by a pass, where there is none."""
+    """Return the nest that checks and the branch that copies; raises ScheduleError in the name of the pass `by`."""
     terminator = function.body.block.last_op
     assert terminator is not None
     (count,) = terminator.operands

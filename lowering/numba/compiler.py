@@ -40,7 +40,7 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> MachineC
     """Return the machine code of a program, which is not loaded; its `get_llvm_str()` and `get_asm_str()` are text.
 
     Args:
-        program: what to compile.
+        program: the program to compile.
         with_lines: whether each instruction names its line of the source, in the file `INSPECTED_FILE`.
 
     Raises:
@@ -76,12 +76,12 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     line = _line_of(error, file)
     op = program.line_ops.get(line) if line is not None else None
     text = program.source.splitlines()[line - 1].strip() if line is not None else ""
-    came = f", printed from {op}" if op else ""
+    origin = f", printed from {op}" if op else ""
     reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
     reason = reasons[0] if reasons else type(error).__name__
     where = f"{file}:{line}: {text!r}" if line is not None else file
     return CompileError(
-        f"the backend rejected generated code at {where}{came}: {reason}; please report it with {SOURCE_HINT}",
+        f"the backend rejected generated code at {where}{origin}: {reason}; please report it with {SOURCE_HINT}",
         file=file,
         line=line,
         op=op,

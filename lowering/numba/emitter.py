@@ -34,7 +34,7 @@ from .naming import INDENT, Function, element_of, numba_type, stored_name
 from .program import Parameter, Program
 from .vector_emitter import VectorEmitter
 
-# The views of one caller's arrays and the scale of one gradient, which the code does not depend on.
+# This matches the views of a caller's arrays and the scale of a gradient, on which the code does not depend.
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 
 # The dialects of the level that is printed.
@@ -192,7 +192,7 @@ class _Emitter(VectorEmitter):
         method(op)
 
     def emit_arith_minui(self, op: arith.MinUIOp) -> None:
-        """Add a minimum. For an address, and for an index that counts from the end, add what is faster.
+        """Add a minimum, in a faster form for an address and for an index that counts from the end.
 
         A stored position keeps its clamp as a minimum, so that LLVM makes vectors of the loop.
         """
@@ -387,7 +387,7 @@ class _Emitter(VectorEmitter):
 
 
 def _is_left_out(op: Operation) -> bool:
-    """Return whether nothing uses a value but minima whose form has no place for it, as `emit_arith_minui` prints them.
+    """Return whether a value is used only by minima that `emit_arith_minui` prints without it.
 
     These are the sum of an index that wraps and the size, and the last position of a clamp.
     """
@@ -420,7 +420,7 @@ def _is_addition(block: Block) -> bool:
 
 
 def _is_stored(position: SSAValue) -> bool:
-    """Return whether a position is stored, which may clamp and narrow it first."""
+    """Return whether a position is stored, possibly clamped and narrowed first."""
     passed_on = (arith.IndexCastOp, arith.MinUIOp, arith.TruncIOp)
     return any(
         (isinstance(use.operation, memref.StoreOp) and use.operation.value is position)

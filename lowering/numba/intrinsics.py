@@ -147,9 +147,9 @@ minsi, maxsi, minui, divui, remui, remsi = (
 
 
 def _trip_count(builder: Any, lower: ir.Value, upper: ir.Value) -> ir.Value:
-    """Freeze the difference, so that LLVM takes it as it is.
+    """Freeze the difference, so that LLVM does not see how it is computed.
 
-    LLVM unrolls no loop whose trip count takes long to compute, and takes the difference to a minimum as such.
+    LLVM unrolls no loop whose trip count is expensive to compute, and takes the difference to a minimum for expensive.
     """
     difference = builder.sub(upper, lower)
     frozen = ir.instructions.Instruction(builder.block, difference.type, "freeze", [difference])
@@ -165,7 +165,7 @@ trip_count = make(
 def _wrap(builder: Any, index: ir.Value, size: ir.Value) -> ir.Value:
     """Select by the carry of the addition, written as a comparison with the size.
 
-    LLVM makes vectors of it, and one addition and a conditional move of a number alone. A minimum compares once more.
+    LLVM vectorises it, and makes an addition and a conditional move of it for one index. A minimum compares once more.
     """
     shifted = builder.add(index, size)
     return builder.select(builder.icmp_unsigned("<", shifted, size), shifted, index)
@@ -177,7 +177,7 @@ wrap = make(
 
 
 def _clamp(builder: Any, position: ir.Value, size: ir.Value) -> ir.Value:
-    """Select by a condition that is said to hold nearly always: LLVM branches, which delays no address."""
+    """Select by a condition that is marked as nearly always true: LLVM makes a branch, which delays no address."""
     is_inside = builder.icmp_unsigned("<", position, size)
     clamped = builder.select(is_inside, position, builder.sub(size, ir.IntType(64)(1)))
     weights = [ir.MetaDataString(builder.module, "branch_weights"), ir.IntType(32)(2**20), ir.IntType(32)(1)]
@@ -205,7 +205,7 @@ def _extend_bfloat(builder: Any, value: ir.Value, lanes: int) -> ir.Value:
     return builder.bitcast(builder.shl(builder.zext(value, wide), shift), _wide(ir.FloatType(), lanes))
 
 
-# What makes float32 of other numbers, or of vectors of them: `convert(builder, value, lanes)`, without lanes of one.
+# `convert(builder, value, lanes)` makes float32 of a vector of other numbers, or of one number where `lanes` is 0.
 CONVERSIONS: dict[str, Callable[[Any, ir.Value, int], ir.Value]] = {
     "extend_half": _extend_half,
     "extend_bfloat": _extend_bfloat,
@@ -256,7 +256,7 @@ def address_of(typing_context: Any, array: Any) -> tuple[Any, Callable]:
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
-# Of x86 and of most ARM; what the system calls the advice.
+# The size of huge pages on x86 and most ARM, and the number by which Linux knows the advice.
 HUGE_PAGE_BYTES, _MADV_HUGEPAGE = 2 << 20, 14
 
 
@@ -274,7 +274,7 @@ def stack(count: int, bits: int) -> Any:
     return make(f"stack_{count}xi{bits}", doc, types.int64(), build)
 
 
-def _called(builder: Any, name: str, result: ir.Type, *arguments: Any) -> Any:
+def _call_c(builder: Any, name: str, result: ir.Type, *arguments: Any) -> Any:
     """Insert the call of a function of C."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
@@ -283,21 +283,21 @@ def _called(builder: Any, name: str, result: ir.Type, *arguments: Any) -> Any:
 @functools.cache
 def _take_memory() -> Any:
     def build(builder: Any, size: ir.Value) -> ir.Value:
-        memory = _called(builder, "malloc", _BYTES, builder.add(size, _I64(1)))  # of 0 bytes it may return no address
+        memory = _call_c(builder, "malloc", _BYTES, builder.add(size, _I64(1)))  # of 0 bytes it may return no address
         return builder.ptrtoint(memory, _I64)
 
     def build_on_linux(builder: Any, size: ir.Value) -> ir.Value:
-        """Ask for huge pages where the size is one: sums and lists are at random places, each in another small page."""
+        """Ask for huge pages from their size on: accesses to sums and lists are random, each in another small page."""
         place = cgutils.alloca_once(builder, _I64)
         with builder.if_else(builder.icmp_unsigned("<", size, _I64(HUGE_PAGE_BYTES))) as (is_small, is_large):
             with is_small:
                 builder.store(build(builder, size), place)
             with is_large:
                 whole = builder.and_(builder.add(size, _I64(HUGE_PAGE_BYTES - 1)), _I64(-HUGE_PAGE_BYTES))
-                memory = _called(builder, "aligned_alloc", _BYTES, _I64(HUGE_PAGE_BYTES), whole)
+                memory = _call_c(builder, "aligned_alloc", _BYTES, _I64(HUGE_PAGE_BYTES), whole)
                 address = builder.ptrtoint(memory, _I64)
                 with builder.if_then(builder.icmp_unsigned("!=", address, _I64(0))):
-                    _called(builder, "madvise", _I32, memory, whole, _I32(_MADV_HUGEPAGE))
+                    _call_c(builder, "madvise", _I32, memory, whole, _I32(_MADV_HUGEPAGE))
                 builder.store(address, place)
         return builder.load(place)
 
@@ -308,9 +308,9 @@ def _take_memory() -> Any:
 @functools.cache
 def _give_back_memory() -> Any:
     def build(builder: Any, address: ir.Value) -> None:
-        _called(builder, "free", ir.VoidType(), builder.inttoptr(address, _BYTES))
+        _call_c(builder, "free", ir.VoidType(), builder.inttoptr(address, _BYTES))
 
-    return make("give_back_memory", "Give back what `take_memory` returned.", types.void(types.int64), build)
+    return make("give_back_memory", "Give back the memory of `take_memory`.", types.void(types.int64), build)
 
 
 HEAP = {"take_memory": _take_memory, "give_back_memory": _give_back_memory}

@@ -1,8 +1,8 @@
 """Names and addresses in generated kernels: the names of values, and the places of elements.
 
 Memrefs are base addresses; a subscript becomes `4 * (position * data_stride_axis + j)`. Sizes and strides that are not
-known are parameters of the kernel, named after the dimension that they belong to. What the innermost loop does not
-change is added to the base, for LLVM to compute it once, and not a lane: `data + 4 * (b * n_axis), 4 * position`.
+known are parameters of the kernel, named after the dimension that they belong to. Terms that the innermost loop does
+not change are added to the base, so that LLVM computes them once: `data + 4 * (b * n_axis), 4 * position`.
 """
 
 import builtins
@@ -64,7 +64,7 @@ class Function:
 
 
 class Naming:
-    """The names of one kernel: of its values, of its parameters, and of what it imports."""
+    """The names of one kernel: of its values, of its parameters, and of its imports."""
 
     def __init__(self, module: ModuleOp, function: func.FuncOp):
         self.module, self.function = module, function
@@ -163,7 +163,7 @@ class Naming:
         return self.current.use(name)
 
     def _dim_name(self, source: SSAValue, dim: int) -> str:
-        """Return `axis`, `inner`, ... where the argument says how it is viewed, its number where it does not."""
+        """Return `axis`, `inner`, ... where the argument has a view, the name of the array and a number otherwise."""
         view = view_of(source, self.function)
         return f"{self.name(source)}_{dim}" if view is None else view.dims[dim]
 
@@ -228,7 +228,7 @@ def _scaled(width: int, terms: Sequence[str]) -> str:
 
 
 def literal(value: float, type_: Attribute) -> str:
-    """Return a constant as the source writes it."""
+    """Return a constant as a literal of Python."""
     if stored_name(type_) != str(type_):
         if value:
             raise InternalError(f"the code generator has no constant {value} of {type_}")
@@ -251,7 +251,7 @@ def element_of(type_: Attribute) -> Attribute:
 
 
 def stored_name(type_: Attribute) -> str:
-    """Return the type of a number as loads and stores name it: floats of 16 bits, which Numba has none of, are i16."""
+    """Return the name of a number's type in loads and stores: floats of 16 bits are i16, as Numba has none of them."""
     return "i16" if isinstance(type_, Float16Type | BFloat16Type) else str(type_)
 
 

@@ -1,8 +1,8 @@
 """From a function of a generated program to machine code: Numba writes its LLVM IR, and LLVM's passes run here.
 
-Numba is called by functions, none of whose classes is replaced: its passes from Python to LLVM IR run, and nothing of
-its own engine, which never frees what it has loaded. What a function calls is a part of its module before LLVM's
-passes, which optimise the whole of it for this CPU or for a named one.
+Numba is called by functions, and none of its classes is replaced: its passes from Python to LLVM IR run, but not its
+engine, which never frees loaded code. The functions that a function calls join its module before LLVM's passes, which
+optimise the whole module for this CPU or for a named one.
 """
 
 from collections.abc import Container, Sequence
@@ -43,7 +43,7 @@ class MachineCode:
         """Return its object code.
 
         Args:
-            known: the functions that it may call; those that this process has when omitted.
+            known: the functions that it may call; all functions of this process when omitted.
 
         Raises:
             ValueError: it calls another, and LLVM would end the process that loads it.
@@ -76,10 +76,10 @@ def optimised(compiled: Any, machine: llvm.TargetMachine | None = None, entry: i
     """Return the machine code of a compiled function.
 
     Args:
-        compiled: what `compile_function` returned.
+        compiled: the result of `compile_function`.
         machine: the target; this CPU when omitted.
-        entry: a module whose functions are the only ones for others to call, and call the compiled one, which becomes
-            a part of them; without it the compiled one is for others to call.
+        entry: a module of functions that call the compiled one. Then only they are visible to others; without it, the
+            compiled function is.
     """
     machine = machine or host_machine()
     module = llvm.parse_assembly(compiled.library.get_llvm_str())
@@ -110,7 +110,7 @@ def host_machine() -> llvm.TargetMachine:
 
 
 def add_entry(compiled: Any, code: MachineCode) -> None:
-    """Add the C function `ENTRY`, which calls a compiled function, to the machine code of that.
+    """Add the C function `ENTRY`, which calls a compiled function, to the machine code of the latter.
 
     Its arguments are words: three addresses, the address of the other arguments, and the last argument.
     """

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from ...ir.numbers import parse_whole
 
-# What a kernel returns, in place of a number of indices, where the system has no memory for it.
+# A kernel returns this, in place of a number of indices, where the system has no memory for it.
 NO_MEMORY = -1
 
 
@@ -32,9 +32,9 @@ class Program:
     """The source of a kernel.
 
     Attributes:
-        source: a Python module with the function `gather(*parameters, team)`, which returns how many indices are
-            outside: 0 when the gather was carried out; `NO_MEMORY` where it could not be, and out is as it was.
-        parameters: what to pass, in order.
+        source: a Python module with the function `gather(*parameters, team)`, which returns the number of indices
+            outside, 0 when the gather was carried out, or `NO_MEMORY`, and then out is unchanged.
+        parameters: the arguments to pass, in order.
         line_ops: the IR operation that each line (1-based) was printed from.
         origins: the line (1-based) of the module's text that each line was printed from, where the module was parsed
             with its places; not stored. Constants, sizes and casts are printed where they are used, and have no line.

@@ -1,6 +1,6 @@
 """Object code for a named CPU: a C function of three addresses around a kernel, its sizes constants of the code.
 
-It needs nothing of Python or Numba: what it calls is at most what C's own compiler calls without being told.
+It needs neither Python nor Numba, and calls only functions to which C compilers add calls by themselves, and `malloc`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from .compiler import compiled
 from .object_code import MachineCode, called, optimised
 from .program import Program
 
-# What every C library has, and on Linux where memory is taken: LLVM writes loops that copy or clear as calls, and
+# Functions that the code may call; the last two are Linux's. LLVM writes loops that copy or clear as calls, and
 # gradients that sort indices allocate.
 OF_C = {"memcpy", "memmove", "memset", "malloc", "free", "aligned_alloc", "madvise"}
 
@@ -28,7 +28,7 @@ class Target:
 
     Attributes:
         cpu: its name, such as `znver3`.
-        features: what differs from what the name says, as LLVM writes it: `+avx2,-avx512f`.
+        features: the features that differ from the named CPU's, as LLVM writes them: `+avx2,-avx512f`.
     """
 
     cpu: str
@@ -43,12 +43,12 @@ def object_of_program(
     Args:
         program: the source of a kernel that takes three addresses first.
         name: of the function.
-        numbers: what the kernel takes after the addresses; they become constants of the code.
-        target: what it is compiled for.
-        no_indices: of a function that takes the number of indices, as its fourth argument, what it does for 0 of them.
+        numbers: the arguments of the kernel after the addresses; they become constants of the code.
+        target: the CPU that it is compiled for.
+        no_indices: the effect of a function that takes the number of indices as its fourth argument, where that is 0.
 
     Raises:
-        CompileError: the backend rejects it, or it calls what C has not.
+        CompileError: the backend rejects it, or it calls a function that C does not have.
     """
     function = compiled(program, f"<gathernest function {name}>")
     entry = _function(function, name, numbers, no_indices)

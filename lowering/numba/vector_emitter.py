@@ -41,7 +41,7 @@ class VectorEmitter(Naming):
     def __init__(self, module: ModuleOp, function: FuncOp):
         super().__init__(module, function)
         self.vector_intrinsics: set[str] = set()
-        self.held: list[memref.AllocOp] = []
+        self.adjacent: list[memref.AllocOp] = []
         self.written = written(function)
         marked = [op for op in function.walk() if isinstance(op, FromElementsOp) and GATHERED in op.attributes]
         self.gathers = {op: found for op in marked if (found := gathered(op)) is not None}
@@ -117,7 +117,7 @@ class VectorEmitter(Naming):
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
 
     def insert_lane(self, op: memref.LoadOp) -> None:
-        """Put an element into the part of its vector at once: LLVM does not move that across the branch of a clamp."""
+        """Insert an element into its vector right away: LLVM does not move the insert across the branch of a clamp."""
         joined = next((use.operation for use in op.res.uses if use.operation in self.parts), None)
         if not isinstance(joined, FromElementsOp):
             return
@@ -204,9 +204,7 @@ class VectorEmitter(Naming):
 
     def emit_vector_reduction(self, op: vector.ReductionOp) -> None:
         if op.acc is not None or op.kind.data != vector.CombiningKindFlag.ADD:
-            raise InternalError(
-                "the code generator adds the lanes of a vector, to nothing else, and knows no other way"
-            )
+            raise InternalError("the code generator knows one reduction of a vector, the sum of its lanes alone")
         (lanes,) = SSAValue.get(op.vector, type=VectorType).type.get_shape()
         is_counted = op.vector.owner in self.counted
         name = f"count_v{lanes}xi1" if is_counted else f"sum_{numba_type(op.vector.type)}"
@@ -222,18 +220,18 @@ class VectorEmitter(Naming):
         self.current.add(self.vector_call(f"prefetch_{op.locality.value.data}", place), op)
 
     def emit_memref_alloc(self, op: memref.AllocOp) -> None:
-        """Take memory, all that adjacent operations take at once: less than a few MB is then reused by later calls."""
-        if op in self.held:
+        """Take memory once for all adjacent operations: later calls then reuse it where it is less than a few MB."""
+        if op in self.adjacent:
             return
-        self.held, following = [op], op.next_op
+        self.adjacent, following = [op], op.next_op
         while isinstance(following, memref.AllocOp):
-            self.held.append(following)
+            self.adjacent.append(following)
             following = following.next_op
-        sizes = list(map(self._size_bytes, self.held))
+        sizes = list(map(self._size_bytes, self.adjacent))
         self.assign(op, self.vector_call("take_memory", " + ".join(sizes)))
         self.current.add(f"if not {self.value(op.memref)}:", op)
         self.current.add(f"{INDENT}return {NO_MEMORY}", op)
-        for before, size, other in zip(self.held, sizes, self.held[1:], strict=False):
+        for before, size, other in zip(self.adjacent, sizes, self.adjacent[1:], strict=False):
             self.assign(other, f"{self.value(before.memref)} + {size}")
 
     def _size_bytes(self, op: memref.AllocOp) -> str:
@@ -243,7 +241,7 @@ class VectorEmitter(Naming):
         return f"{element_size_bytes(type_.element_type)} * {self.value(count)}"
 
     def emit_memref_dealloc(self, op: memref.DeallocOp) -> None:
-        if op.memref.owner is self.held[0]:
+        if op.memref.owner is self.adjacent[0]:
             self.current.add(self.vector_call("give_back_memory", self.value(op.memref)), op)
 
     def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
@@ -254,7 +252,7 @@ class VectorEmitter(Naming):
 
 
 def _has_branches(vector: FromElementsOp) -> bool:
-    """Return whether each lane of a vector of whole parts is loaded for it alone, at a position that is clamped."""
+    """Return whether a vector has whole parts, and lanes that are loaded for it alone, each at a clamped position."""
     loads = [element.owner for element in vector.elements]
     if not isinstance(type_ := vector.elements[0].type, IntegerType) or type_.width.data not in (8, 16, 32, 64):
         return False
@@ -268,6 +266,6 @@ def _has_branches(vector: FromElementsOp) -> bool:
 
 
 def _narrows(op: Operation) -> bool:
-    """Return whether an operation stores a vector of numbers that are narrowed, each by itself."""
+    """Return whether an operation stores a vector whose lanes are narrowed one by one."""
     lanes = op.vector.owner if isinstance(op, vector.StoreOp) else None
     return isinstance(lanes, FromElementsOp) and isinstance(lanes.elements[0].owner, arith.TruncIOp)

@@ -21,7 +21,7 @@ from .intrinsics import CONVERSIONS, HEAP, make, make_load, make_store, mark, po
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>1|8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-PERMUTED_LANES = 4  # of vectors that are packed by a table
+PERMUTED_LANES = 4  # vectors of this number of lanes are packed by a table
 
 
 class VectorType(types.Type):
@@ -120,7 +120,7 @@ def _broadcastf(type_: VectorType) -> tuple[str, Any, Callable]:
     number = types.float32 if type_.bits == 32 else types.float64
 
     def build(builder: Any, element: ir.Value) -> ir.Value:
-        return _repeated(builder, builder.bitcast(element, type_.llvm.element), type_)
+        return _repeat(builder, builder.bitcast(element, type_.llvm.element), type_)
 
     return f"Make {type_.name} with the bits of one float in every lane.", type_(number), build
 
@@ -161,7 +161,7 @@ def _to_floats(type_: VectorType, convert: Callable) -> tuple[str, Any, Callable
 
 
 def _parts(builder: Any, type_: VectorType, element: ir.Value) -> list[ir.Value]:
-    """Return the integers that an element is in LLVM: itself, or the two halves of 16 bytes."""
+    """Return an element as integers of LLVM: one, or the two halves of 16 bytes."""
     return [element] if type_.bits <= 64 else [builder.extract_value(element, part) for part in (0, 1)]
 
 
@@ -170,7 +170,7 @@ def _element(type_: VectorType) -> Any:
     return types.UniTuple(types.int64, 2) if type_.bits == 128 else types.Integer.from_bitwidth(type_.bits)
 
 
-def _chosen(type_: VectorType, predicate: str, which: str, *, unsigned: bool = False) -> tuple[str, Any, Callable]:
+def _choose(type_: VectorType, predicate: str, which: str, *, unsigned: bool = False) -> tuple[str, Any, Callable]:
     compare = ir.IRBuilder.icmp_unsigned if unsigned else ir.IRBuilder.icmp_signed
 
     def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -182,9 +182,9 @@ def _chosen(type_: VectorType, predicate: str, which: str, *, unsigned: bool = F
 
 def _steps(type_: VectorType) -> tuple[str, Any, Callable]:
     def build(builder: Any, first: ir.Value) -> ir.Value:
-        return builder.add(_repeated(builder, first, type_), ir.Constant(type_.llvm, list(range(type_.lanes))))
+        return builder.add(_repeat(builder, first, type_), ir.Constant(type_.llvm, list(range(type_.lanes))))
 
-    return f"Make {type_.name} of a number and those that follow it.", type_(_element(type_)), build
+    return f"Make {type_.name} of a number and its successors.", type_(_element(type_)), build
 
 
 def _extend(type_: VectorType, *, unsigned: bool) -> tuple[str, Any, Callable]:
@@ -195,7 +195,7 @@ def _extend(type_: VectorType, *, unsigned: bool) -> tuple[str, Any, Callable]:
 
 
 def _narrow(type_: VectorType) -> tuple[str, Any, Callable]:
-    """Put the low bits of some words beside each other, and order them: LLVM's own takes more instructions of AVX2."""
+    """Put the low bits of some words side by side, and order them: LLVM's own code has more instructions of AVX2."""
     wide, words = VectorType(type_.lanes, 64), type_.lanes // 8
 
     def build(builder: Any, vector: ir.Value) -> ir.Value:
@@ -223,7 +223,7 @@ def _wrap(type_: VectorType) -> tuple[str, Any, Callable]:
         is_negative = builder.icmp_signed("<", index, ir.Constant(type_.llvm, [0] * type_.lanes))
         return builder.select(is_negative, builder.add(index, size), index)
 
-    return f"The lanes of {type_.name}, those below 0 added to a size.", type_(type_, type_), build
+    return f"The lanes of {type_.name}, with a size added to lanes below 0.", type_(type_, type_), build
 
 
 def _gather(type_: VectorType, *, is_masked: bool = False) -> tuple[str, Any, Callable]:
@@ -232,7 +232,7 @@ def _gather(type_: VectorType, *, is_masked: bool = False) -> tuple[str, Any, Ca
 
     def build(builder: Any, address: ir.Value, places: ir.Value, *inside: ir.Value) -> ir.Value:
         base = builder.inttoptr(address, element.as_pointer())
-        bases = _repeated(builder, base, pointers)
+        bases = _repeat(builder, base, pointers)
         gep = GEPInstr(builder.block, bases, [places], False, "", source_etype=element)
         builder._insert(gep)
         kind = ir.FunctionType(type_.llvm, [pointers, _I32, mask, type_.llvm])
@@ -254,7 +254,7 @@ def _compress(type_: VectorType) -> tuple[str, Any, Callable]:
     def build(builder: Any, address: ir.Value, offset: ir.Value, chosen: ir.Value, value: ir.Value) -> None:
         value = value if wide.bits == type_.bits else builder.zext(value, wide.llvm)
         if type_.lanes == PERMUTED_LANES:
-            packed = _permuted(builder, value, chosen, wide)
+            packed = _permute(builder, value, chosen, wide)
         else:
             kind = ir.FunctionType(wide.llvm, [wide.llvm, mask.llvm, wide.llvm])
             name = f"llvm.experimental.vector.compress.v{wide.lanes}i{wide.bits}"
@@ -268,7 +268,7 @@ def _compress(type_: VectorType) -> tuple[str, Any, Callable]:
 
 
 class _WholeLoad(LoadInstr):
-    """A load that LLVM does not make one of each lane: a volatile one."""
+    """A volatile load, which LLVM does not split into a load for each lane."""
 
     def descr(self, buf: list[str]) -> None:
         lines: list[str] = []
@@ -276,11 +276,11 @@ class _WholeLoad(LoadInstr):
         buf.extend(line.replace("load ", "load volatile ", 1) for line in lines)
 
 
-def _permuted(builder: Any, value: ir.Value, chosen: ir.Value, type_: VectorType) -> ir.Value:
-    """Pack the lanes that a mask chooses by a permutation, which a table has for each mask.
+def _permute(builder: Any, value: ir.Value, chosen: ir.Value, type_: VectorType) -> ir.Value:
+    """Pack the lanes that a mask chooses by a permutation from a table of all masks.
 
     This is for processors without an instruction that packs lanes: LLVM would store each lane by itself. Lanes are
-    permuted as words of 32 bits, which AVX and AVX2 have an instruction for; LLVM knows it by its extracts and inserts.
+    permuted as words of 32 bits by an instruction of AVX and AVX2, which LLVM finds in the extracts and inserts.
     """
     words = type_.bits // 32
     count = words * type_.lanes
@@ -316,7 +316,7 @@ def _count(type_: VectorType) -> tuple[str, Any, Callable]:
     def build(builder: Any, mask: ir.Value) -> ir.Value:
         return builder.zext(builder.ctpop(builder.bitcast(mask, ir.IntType(type_.lanes))), _I64)
 
-    return f"How many lanes of {type_.name} are true.", types.int64(type_), build
+    return f"The number of lanes of {type_.name} that are true.", types.int64(type_), build
 
 
 def _compare(type_: VectorType, predicate: str, *, unsigned: bool) -> tuple[str, Any, Callable]:
@@ -326,7 +326,7 @@ def _compare(type_: VectorType, predicate: str, *, unsigned: bool) -> tuple[str,
     return doc, kind, lambda builder, left, right: compare(builder, predicate, left, right)
 
 
-def _repeated(builder: Any, value: ir.Value, type_: Any) -> ir.Value:
+def _repeat(builder: Any, value: ir.Value, type_: Any) -> ir.Value:
     """Insert a vector with one value in every lane; `type_` is a `VectorType` or one of LLVM."""
     llvm = type_.llvm if isinstance(type_, VectorType) else type_
     undefined = ir.Constant(llvm, ir.Undefined)
@@ -345,9 +345,9 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "subi": lambda v: (f"The differences of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.sub),
     "muli": lambda v: (f"The products of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.mul),
     "shrsi": lambda v: (f"The lanes of a {v.name}, shifted right by another's.", v(v, v), ir.IRBuilder.ashr),
-    "minsi": lambda v: _chosen(v, "<", "smaller"),
-    "maxsi": lambda v: _chosen(v, ">", "larger"),
-    "minui": lambda v: _chosen(v, "<", "smaller", unsigned=True),
+    "minsi": lambda v: _choose(v, "<", "smaller"),
+    "maxsi": lambda v: _choose(v, ">", "larger"),
+    "minui": lambda v: _choose(v, "<", "smaller", unsigned=True),
     "remsi": lambda v: (f"The remainders of two {v.name}, with the sign of the left one.", v(v, v), ir.IRBuilder.srem),
     "remui": lambda v: (f"The remainders of two {v.name} of unsigned integers.", v(v, v), ir.IRBuilder.urem),
     "addf": lambda v: _of_floats(v, "sums", ir.IRBuilder.fadd),

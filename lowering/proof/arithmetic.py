@@ -1,4 +1,4 @@
-"""The arithmetic of a nest: affine where it can be, else bit-vectors or polynomials; and the arithmetic of elements.
+"""The arithmetic of a nest: affine where possible, else bit-vectors or polynomials; and the arithmetic of elements.
 
 Elements are converted and weighed, added to a sum or compared with the largest before, and sums are divided.
 """
@@ -62,7 +62,7 @@ def width_of(type_: Attribute) -> int:
 
 
 def comparison_of(type_: Attribute) -> str:
-    """Return the comparison by which a maximum takes elements of a type."""
+    """Return the comparison by which a maximum selects elements of a type."""
     return "arith.maxsi" if isinstance(element_of(type_), IntegerType) else "ogt"
 
 
@@ -86,7 +86,7 @@ class Arithmetic:
         self.numbered = 0
 
     def make_name(self, hint: str) -> str:
-        """Return a name that nothing has yet."""
+        """Return a new name."""
         self.numbered += 1
         return f"{hint}_{self.numbered}"
 
@@ -95,7 +95,7 @@ class Arithmetic:
         self.meaning.context, self.here = self.meaning.context & holds, self.here.restrict(holds)
 
     def read_index(self, atom: Atom, key: str = "") -> Term:
-        """Return an index that is read: one variable for each element, or for each key."""
+        """Return a loaded index as a term, with one variable for each element, or for each key."""
         name = self.names.setdefault(key or str(atom), f"{atom.array or 'value'}#{len(self.names)}")
         return Term(bits.variable(name, atom.bits), {name: atom})
 
@@ -166,12 +166,12 @@ class Arithmetic:
             raise Undecided("a count is compared with something else than zero")
         if isinstance(left, isl.PwAff) and isinstance(right, isl.PwAff):
             if word.startswith("u") and not (self.is_never_negative(left) and self.is_never_negative(right)):
-                raise Undecided("an unsigned comparison of what may be negative")
+                raise Undecided("an unsigned comparison of numbers that may be negative")
             return getattr(left, f"{word if word in ('eq', 'ne') else word[1:]}_set")(right)
         owner = op.lhs.owner
         is_count = word == "eq" and isinstance(owner, arith.ExtUIOp) and width_of(owner.input.type) == 1
         if isinstance(left, Term) and self.meaning.has_fresh_out and is_zero(right) and is_count:
-            return Counted(((self.here.domain, left),))  # the index of a check of one index
+            return Counted(((self.here.domain, left),))  # a check of one index
         width = width_of(op.lhs.type)
         first, second = self.to_term(left, width), self.to_term(right, width)
         return Term(bits.COMPARISONS[word](first.expression, second.expression), first.atoms | second.atoms)
@@ -198,7 +198,7 @@ class Arithmetic:
             return parameter(name)
         if left is None or right is None:
             return Opaque()
-        if op.name == "arith.minsi" and affine is not None:  # of the first one only its sign is used
+        if op.name == "arith.minsi" and affine is not None:  # of the first operand only the sign is used
             values = [left.values.get(name) or parameter(name) for product in left.terms for name in product]
             is_positive = min(left.terms.values(), default=0) >= 0 and all(map(self.is_never_negative, values))
             return Opaque(most=affine) if is_positive else Opaque()
@@ -246,7 +246,7 @@ class Arithmetic:
         return self._compute_opaque(op, operands)
 
     def _divide_sizes(self, op: Operation, dividend: isl.PwAff, divisor: isl.PwAff) -> Value:
-        """Return a quotient of sizes, or its remainder, as a parameter of its own of which the range is known."""
+        """Return a quotient of sizes, or its remainder, as a new parameter with a known range."""
         if not (self.meaning.context & (dividend.lt_set(ZERO) | divisor.lt_set(number(1)))).is_empty():
             return Opaque()
         name = self.make_name("n_quotient" if op.name == "arith.divui" else "n_remainder")
@@ -280,7 +280,7 @@ class Arithmetic:
             if is_total(first) and isinstance(first, Element):
                 return replace(first, changed="divided", divisor=second)
             if not isinstance(first, Summed) or first.begin is not None:
-                raise Undecided(f"{name} of what is no sum")
+                raise Undecided(f"{name} of a value that is no sum")
             if first.divisor is not None:
                 raise Refuted("a sum is divided twice")
             return replace(first, divisor=second)
@@ -307,7 +307,7 @@ class Arithmetic:
     def _choose(self, condition: Value, left: Value, right: Value) -> Value:
         """Return the larger of an element and another; or an element that some iterations take without a comparison.
 
-        A select that takes the other one gives the element where the comparison does not hold.
+        A select with its operands exchanged gives the element where the comparison does not hold.
         """
         if isinstance(condition, Larger):
             pair = condition.element, condition.other
@@ -364,7 +364,7 @@ def _compute_element(op: Operation, operands: list[Value]) -> Value:
 def _add_steps(op: Operation, element: Element, *steps: tuple[str, Term | None]) -> Element:
     """Return an element of data, which is not added yet, with more steps."""
     if element.array != "data" or element.total is not None or element.changed:
-        raise Undecided(f"{op.name} of what is no element of data")
+        raise Undecided(f"{op.name} of a value that is no element of data")
     return replace(element, steps=(*element.steps, *steps))
 
 

@@ -12,8 +12,8 @@ from ...ir.semantics import Bounds, IndexArithmetic, resolve_index
 Expression = Any
 
 WIDE = 64  # bits of an index and of a size
-# The steps of its own (`rlimit`) that z3 may take for one question, and for each search for values. They do not depend
-# on the load of the machine. The hardest question of the tests takes 4.8 million, the hardest search 0.11 million.
+# z3 may take this number of its steps (`rlimit`) for one question, and for each search for values. Unlike seconds, they
+# do not depend on the load. The hardest question of the tests takes 4.8 million, the hardest search 0.11 million.
 MAX_STEPS = 20_000_000
 MAX_STEPS_OF_SEARCH = 5_000_000
 
@@ -60,7 +60,7 @@ COMPARISONS: dict[str, Callable[[Expression, Expression], Expression]] = {
 
 
 def resolve(index: Expression, size: Expression, mode: Bounds, *, unsigned: bool) -> tuple[Expression, Expression]:
-    """Return the position that an index means on an axis, and whether it means one, by `ir.semantics.resolve_index`."""
+    """Return the position that an index means on an axis, and whether it is valid, by `ir.semantics.resolve_index`."""
     wide = resize(index, WIDE, unsigned=unsigned)
     position, valid = resolve_index(wide, size, mode, _UNSIGNED_INDICES if unsigned else _SIGNED_INDICES)
     if valid is True:
@@ -108,7 +108,7 @@ def restore_remainders(expression: Expression) -> Expression:
     return z3.substitute_funs(expression, (_SIGNED, z3.SRem(left, right)), (_UNSIGNED, z3.URem(left, right)))
 
 
-# Truths that no values satisfy, as text: stages ask the same question again and again.
+# Conditions that no values satisfy, as text, since stages ask the same question again and again.
 _IMPOSSIBLE: set[str] = set()
 
 

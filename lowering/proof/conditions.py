@@ -1,4 +1,4 @@
-"""The conditions on a stage, each decided for all sizes: its writes copy what the operator says, inside of the arrays.
+"""The conditions on a stage, each decided for all sizes: its writes make the operator's copies, inside of the arrays.
 
 A write is a relation from an element of out to the element of data and the indices that it comes from: a set of the
 parameters `e0`, ... (the subscripts of out), `d0`, ... (the affine ones of data) and `a0_0`, ... (of the first index).
@@ -35,7 +35,7 @@ class Failure:
 class Indices:
     """The indices that some terms read, in the order in which they come first, as the variables `index0`, ...
 
-    Those of the operator are called `meant0`, ... where they are constants, since a pass may make positions of them.
+    Constant indices of the operator are called `meant0`, ... instead, since a pass may make positions of them.
     """
 
     def __init__(self, terms: Iterable[Term], definition: Definition | None = None):
@@ -54,7 +54,7 @@ class Indices:
 
 @dataclass(frozen=True)
 class Copy:
-    """A write in a form that two of them can be compared in."""
+    """A write in a form in which two writes can be compared."""
 
     write: Write
     names: tuple[str, ...]  # the parameters of the relation
@@ -67,7 +67,7 @@ class Copy:
 
 
 class Conditions:
-    """The conditions on a stage of copies, by what the stage does and what the operator wants."""
+    """The conditions on a stage of copies, from the meaning of the stage and the definition of the operator."""
 
     def __init__(self, meaning: Meaning, definition: Definition):
         self.meaning, self.definition = meaning, definition
@@ -83,10 +83,10 @@ class Conditions:
         return [Failure(reason, dict.fromkeys(self.meaning.sizes, size))]
 
     def find_failure(self, reason: str, bad: isl.Set) -> list[Failure]:
-        """Return a failure with the smallest sizes of a set that should be empty; none where it is.
+        """Return a failure with the smallest sizes of a set that should be empty; none where it is empty.
 
         Raises:
-            Undecided: whether it is depends on a product of sizes: there are none with one factor that is not 1.
+            Undecided: it is empty if each product of sizes has at most one factor other than 1, and perhaps otherwise.
         """
         bad &= self.meaning.context
         if bad.is_empty():
@@ -96,7 +96,7 @@ class Conditions:
             real = [sets.intersect(*ones[:at], *ones[at + 1 :]) for at in range(len(factors))]
             bad &= unite(parameter(name).eq_set(size) & each for size, each in zip(factors, real, strict=True))
         if bad.is_empty():
-            raise Undecided("what holds depends on a product of sizes")
+            raise Undecided("a condition depends on a product of sizes")
         for name in self.meaning.sizes:
             filled = bad & parameter(name).ge_set(number(1))
             bad = bad if filled.is_empty() else filled
@@ -109,7 +109,7 @@ class Conditions:
         """Return a failure with values of indices and axes that make all truths hold; none where there are none.
 
         Args:
-            elements: those that indices are read from, where they are constants, of which each is tried by itself.
+            elements: for constant indices, the elements that they are read from; each is tried by itself.
 
         Raises:
             Undecided: z3 cannot tell, or the constants are too many.
@@ -134,7 +134,7 @@ class Conditions:
         return [Failure(reason, sizes, tuple(values.get(str(index), 0) for index in shown))]
 
     def _list_constants(self, indices: Indices, elements: isl.Set | None) -> list[list[tuple[Expression, Expression]]]:
-        """Return the values of constant indices at some elements: as the code has them, and as the operator does."""
+        """Return the values of constant indices at some elements: the code's, and then the operator's."""
         meant, names = self.definition.constants or (), [f"a{at}_0" for at in range(len(indices.atoms))]
         own = self.meaning.constants or meant
         if elements is None or not set(names) <= set(sets.list_parameters(elements)):
@@ -153,7 +153,7 @@ class Conditions:
     # Elements of indices
 
     def list_elements(self, domain: isl.Set, atoms: Iterable[Atom], loops: Sequence[Loop] = ()) -> isl.Set:
-        """Return the elements that indices are read from, together, in a domain; with the iterations of loops."""
+        """Return the elements that indices are read from, together, in a domain, with the iterations of loops."""
         atoms = list(atoms)
         if any(atom.row for atom in atoms):
             raise Undecided("an index is read from a view as one dimension, elsewhere than where it is checked")
@@ -161,9 +161,9 @@ class Conditions:
         return project_onto(space, [*names, *(loop.parameter for loop in loops), *self.meaning.visible])
 
     def list_checked_elements(self, reads: Iterable[tuple[isl.Set, list[Atom]]], loops: Sequence[Loop] = ()) -> isl.Set:
-        """Return elements that indices are read from for certain, by all reads together, each as of `list_elements`.
+        """Return elements that indices are certainly read from, by all reads together, as `list_elements` gives them.
 
-        Of an array that is read as one dimension these are all elements where every place of it is read, else none.
+        An array that is read as one dimension has all of its elements if each is read, and none otherwise.
         """
         found, place, rows = NOTHING, parameter("place"), dict[str, tuple[Row, isl.Set]]()
         for domain, (atom, *others) in reads:
@@ -187,7 +187,7 @@ class Conditions:
         """Return a write of an element in comparable form; raises Undecided where it writes something else."""
         value = write.value
         if not isinstance(value, Element) or value.array != "data":
-            raise Undecided("what is written to out is no element of data")
+            raise Undecided("a value that is written to out is no element of data")
         if write.place.under:
             raise Undecided("whether an element is written depends on an index")
         places = expect(isl.PwAff, "a subscript of out is an index", *write.subscripts)
@@ -211,7 +211,7 @@ class Conditions:
         return Copy(write, tuple(names), space, relation, indices, positions, mask, form)
 
     def compare_arithmetic(self, copy: Copy, target: Copy, reason: str) -> list[Failure]:
-        """Check that two writes are done for the same indices, else it is for a reason, and at the same positions."""
+        """Check that two writes have the same indices, else fail with the reason, and then the same positions."""
         one, other = ([(atom.array, atom.bits) for atom in each.indices.atoms] for each in (copy, target))
         is_same = one == other if self.definition.constants is None else len(one) == len(other)
         if copy.positions.keys() != target.positions.keys() and not self.definition.write.adds:
@@ -226,17 +226,17 @@ class Conditions:
         ) or self.find_case("an index leads to another position", [*valid, elsewhere], copy.indices, target.relation)
 
     def _compare_copies(self) -> list[Failure]:
-        """Check that the writes copy, together, what the operator says: each element of out, from where it comes."""
+        """Check that all writes together are the operator's copies: each element of out from the right place."""
         target = self.make_copy(self.definition.write, is_meant=True)
         given = [self.make_copy(write) for write in self.meaning.writes]
         zeros = "an index gives zeros where it should not, or none where it should"
         for copy in given:
             if copy.form != target.form:
-                return self.fail("what is written to out was computed from an element")
+                return self.fail("a value that is written to out was computed from an element")
             if failures := self.compare_arithmetic(copy, target, zeros):
                 return failures
         for name, (loops, allowed) in self.meaning.wobbling.items():
-            # What an iteration of these loops writes, by all its writes together, is the same whatever an address is.
+            # All writes of an iteration of these loops together must write the same elements, whatever an address is.
             around = {loop.parameter for loop in loops}
             inside = [copy for copy in given if around <= {loop.parameter for loop in copy.write.place.loops}]
             written = unite(project_onto(copy.whole, [*copy.names, *around, *self.meaning.visible]) for copy in inside)
@@ -256,7 +256,7 @@ class Conditions:
     # Memory
 
     def check_memory(self, writes: Sequence[Write]) -> list[Failure]:
-        """Return a condition that memory violates: on who writes it, on its bounds, and on its alignment."""
+        """Return a violated condition on memory: on races, on bounds, or on alignment."""
         return self._check_races(writes) or self._check_bounds() or self._check_alignment()
 
     def _check_races(self, writes: Sequence[Write]) -> list[Failure]:
@@ -302,7 +302,7 @@ class Conditions:
         return []
 
     def _list_promises(self, access: Access, dim: int, indices: Indices) -> list[Expression]:
-        """Return that the index of a dimension is valid, where it was checked, or the caller promises it."""
+        """Return the condition that the index of a dimension is valid, which was checked, or the caller promises."""
         definition, is_guarded = self.definition, access.place.is_guarded
         count, around = self.meaning.guard or (None, ())
         is_late = definition.is_checked and (self.meaning.raises or (count is not None and not is_guarded))
@@ -327,11 +327,11 @@ class Conditions:
     def _check_alignment(self) -> list[Failure]:
         """Check that non-temporal stores of vectors are aligned, by the remainder of an address that the code computes.
 
-        The address of a store is that of another element, whose remainder the code knows, and a number of bytes behind
-        it that is affine.
+        The address of a store is the address of another element, whose remainder the code knows, plus an affine number
+        of bytes.
 
         Raises:
-            Undecided: the code knows a remainder, and how far the store is from there is not affine.
+            Undecided: the code knows a remainder, and the distance of the store from there is not affine.
         """
         wobbling, remainders = self.meaning.wobbling, self.meaning.remainders
         for domain, address, alignment in self.meaning.streams:

@@ -1,4 +1,4 @@
-"""Small gathers on which a stage goes wrong: those that a failure describes, and samples where nothing is proved."""
+"""Small gathers on which a stage goes wrong: examples of a failure, and samples where nothing is proved."""
 
 import random
 from collections.abc import Sequence
@@ -41,11 +41,11 @@ class Example:
     """A small gather that shows a failure."""
 
     known: Specification
-    data: ArraySpec  # what is read, grad of a gradient
+    data: ArraySpec  # the array that is read; grad for a gradient
     indices: ArraySpec
     values: tuple[int, ...]  # the first of the indices in C order
     result: tuple[int, ...]  # the shape of the array that is written
-    seen: str  # what the interpreter does with it; empty where the arrays would be too large to make
+    seen: str  # the interpreter's result; empty where the arrays would be too large to make
 
     def __str__(self) -> str:
         listed = ", ".join(map(str, self.values[:MAX_LISTED])) + (", ..." if len(self.values) > MAX_LISTED else "")
@@ -60,9 +60,9 @@ class Example:
         return f"{what}{source} by indices {self.indices} = [{listed}]" + (f"\n{self.seen}" if self.seen else "")
 
     def command(self, file: str) -> str | None:
-        """Return the command that runs a stage in a file on this gather; None where its arrays are not known.
+        """Return the command that runs a stage in a file on this gather.
 
-        Nor are there commands for weighted sums.
+        None where its arrays are not known, and for weighted sums.
         """
         operator, known = self.known.operator, self.known
         if operator is None or not self.seen or isinstance(operator, GatherWeighted):
@@ -125,7 +125,7 @@ def _describe_difference(
         if isinstance(got, Exception) or isinstance(expected, Exception):
             if type(got) is not type(expected):
                 is_fault = isinstance(got, Exception)
-                return f"the interpreter: {got}" if is_fault else f"no fault is found; right is: {expected}"
+                return f"the interpreter: {got}" if is_fault else f"no fault is found; expected: {expected}"
         elif (found := first_difference(got, expected)) is not None:
             (place, _), shown = found, str if known.adds else _format_element
             return f"the interpreter: out{list(place)} is {shown(got[place])}, and {shown(expected[place])} is right"
@@ -167,7 +167,7 @@ def _run_stage(module: ModuleOp, arrays: Arrays, seed: int) -> np.ndarray | Exce
 
 
 def run_samples(start: ModuleOp, passes: Sequence[ModulePass], context: Context) -> tuple[int, Example | None]:
-    """Interpret what passes make of other sizes of an operator; return how many were right, and one that is not.
+    """Interpret the passes' output for other sizes of an operator; return the number of right ones, and a wrong one.
 
     None are tried where the module does not begin with an operator on tensors, or holds its indices as constants.
     """

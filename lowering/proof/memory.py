@@ -1,9 +1,10 @@
 """Loads and stores: the element that each reads or writes, for all sizes, and the values that memory keeps.
 
-A buffer of one thread keeps the positions of a tile (`hoist-indices`); a load of it gives what the stores before it, in
-the same iteration, have left there. Other memory keeps the position of every index in C order (`check-indices`).
-Row-major places are unique: a place that is the sum over the dimensions of a subscript times the sizes behind it, where
-each subscript is inside its dimension, is the place of these subscripts.
+A buffer of one thread keeps the positions of a tile (`hoist-indices`); a load of it gives the value that the stores
+before it, in the same iteration, have left. Other memory keeps the position of every index in C order
+(`check-indices`).
+Row-major places are unique: if a place is the sum over the dimensions of a subscript times the sizes behind it, and
+each subscript is inside its dimension, then it is the place of these subscripts and no others.
 """
 
 from collections.abc import Sequence
@@ -44,10 +45,10 @@ from .values import (
     expect,
 )
 
-# The content of a list depends on how many of the indices before belong to an owner: no affine relation says that.
-LISTED = "a buffer holds a list, and how long it is the nest counts while it runs"
-# The place of an index depends on how many of the indices before have its position.
-SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
+# The content of a list depends on the number of earlier indices of an owner, which no affine relation gives.
+LISTED = "a buffer holds a list, whose length the nest counts while it runs"
+# The place of an index depends on the number of earlier indices that have its position.
+SORTED = "indices are sorted by position, and the nest counts their places while it runs"
 POSITIONS, BUFFER = "the staged positions", "the buffer"
 NOT_AFFINE = "a place among all indices is not affine"
 LANE = parameter("lane")
@@ -100,7 +101,7 @@ class Loads(Arithmetic):
             if not all(
                 inside.is_subset(interval(at, ZERO, size)) for at, size in zip(found, array.row.sizes, strict=True)
             ):
-                raise Undecided("an index is read at a place that no row is known to have")
+                raise Undecided("an index is read at a place that may be in no row")
             found += expect(isl.PwAff, "an index is found by another index", *places[1:])
             self._record_access(op, array.name, found, (*array.row.sizes, *array.sizes[1:]))
             return self.read_index(Atom(array.name, found, among, width))
@@ -118,7 +119,7 @@ class Loads(Arithmetic):
         return self.read_index(Atom(name, found, EVERYTHING, width, argument.row))
 
     def _load_any_index(self, op: Operation, array: Value, given: Sequence[Value]) -> Opaque:
-        """Load an index, or a position, at a place of which only bounds are known, as one for a prefetch."""
+        """Load an index, or a position, at a place with known bounds only, as for a prefetch."""
         (known,) = expect(Argument | Memory, "a load of memory that is not known", array)  # type: ignore[arg-type]
         places, among = list[Value](), EVERYTHING
         for value in given:
@@ -143,7 +144,7 @@ class Loads(Arithmetic):
         self._write(op, array, self._to_subscripts(places), value)
 
     def run_vector_compressstore(self, op: CompressStoreOp, *_: Value) -> None:
-        """Raise Undecided: what is stored side by side is a list."""
+        """Raise Undecided: lanes that are stored side by side make a list."""
         raise Undecided(LISTED)
 
     def run_vector_store(self, op: vector.StoreOp, value: Value, array: Value, *places: Value) -> None:
@@ -164,7 +165,7 @@ class Loads(Arithmetic):
         """Add an element, or a vector."""
         before, places = self.here, [self.values[each] for each in op.subscripts]
         if op.first is not None:
-            unknown = "a maximum is taken of what is no element, or begins where nothing says"
+            unknown = "a maximum is taken of a value that is no element, or begins at an unknown place"
             (element,), (first,) = expect(Element, unknown, value), expect(isl.Set, unknown, self.values[op.first])
             value = replace(element, larger=comparison_of(op.element.type), first=first)
         if op.mask is not None:
@@ -183,7 +184,7 @@ class Loads(Arithmetic):
         *,
         adds: bool = False,
     ) -> None:
-        """Store an element or a vector: as one store for all lanes, or where they differ for each of them."""
+        """Store an element or a vector: as one store for all lanes, or as several where lanes differ."""
         before, is_vector = self.here, isinstance(type_, VectorType)
         each: Sequence[tuple[isl.Set, Value]] = [(EVERYTHING, value)]
         if isinstance(value, tuple) and isinstance(array, Memory) and array.depth is None:
@@ -207,7 +208,7 @@ class Loads(Arithmetic):
             raise Refuted(f"{op.name} writes a number to {argument.name}")
         value = Number(True) if is_zero(value) else value
         if not isinstance(value, Element | Number):
-            raise Undecided(f"{op.name} writes what is no element")
+            raise Undecided(f"{op.name} writes a value that is no element")
         self._record_access(op, argument.name, subscripts, argument.sizes)
         subscripts = _extend_subscripts(argument, subscripts)
         if isinstance(value, Element) and (total := value.total or value).array == "out":
@@ -219,9 +220,9 @@ class Loads(Arithmetic):
         self.meaning.writes.append(Write(self.here, subscripts, value, adds))
 
     def _write_sum(self, op: Operation, array: Argument, subscripts: Subscripts, value: Summed) -> None:
-        """Store a register: as zero before the loop that sums it, and as what that loop adds."""
+        """Store a register: as zero before the loop that sums it, and then as the additions of that loop."""
         place, around = value.place, project_out(self.here.domain, ["lane"])
-        # The means of other registers, which are stored behind the loop, too, may stand between.
+        # The means of other registers, which are stored after the loop, too, may stand between.
         others = [
             write.place.path[: len(place.path)]
             for write in self.meaning.writes[value.written :]
@@ -250,7 +251,7 @@ class Loads(Arithmetic):
         return Memory(len(self.values), tuple(map(number, type_.get_shape())), width_of(type_.element_type), depth)
 
     def run_memref_alloc(self, op: memref.AllocOp, *given: Value) -> Value:
-        """Take memory for positions. The order of sorted indices, which such memory may have, too, stops the proof."""
+        """Take memory for positions; raises Undecided where it is for sorted indices."""
         type_ = SSAValue.get(op.memref, type=MemRefType).type
         if type_.element_type == i64:
             raise Undecided(SORTED)
@@ -260,7 +261,7 @@ class Loads(Arithmetic):
         return Memory(len(self.values), sizes, width_of(type_.element_type), None, self.here.loops)
 
     def run_memref_dealloc(self, op: memref.DeallocOp, *_: Value) -> None:
-        """Free such memory."""
+        """Free memory of `run_memref_alloc`."""
         (memory,) = expect(Memory, "an array of the caller is freed", self.values[op.memref])
         if memory.taken_in != self.here.loops:
             raise Refuted("each iteration of a loop frees memory that is taken outside of it")
@@ -268,7 +269,7 @@ class Loads(Arithmetic):
 
     def _stage(self, op: Operation, memory: Memory, subscripts: Subscripts, value: Value) -> None:
         """Remember a store of a position."""
-        is_buffer, unknown = memory.depth is not None, "where, or whether, a position is staged depends on an index"
+        is_buffer, unknown = memory.depth is not None, "the staging of a position, or its place, depends on an index"
         if isinstance(value, Opaque):
             raise Undecided(LISTED)
         places = expect(isl.PwAff, LISTED if is_buffer else unknown, *subscripts)
@@ -284,13 +285,13 @@ class Loads(Arithmetic):
         stores.append(Write(self.here, places, term, number=memory.number))
 
     def _load_buffer(self, op: Operation, memory: Memory, subscripts: Subscripts) -> Term:
-        """Return the value that a load of a buffer reads: the last that a store of this iteration has left there."""
+        """Return the value that a load of a buffer reads: the last one that this iteration stored there."""
         places = expect(isl.PwAff, LISTED, *subscripts)
         self._record_access(op, BUFFER, places, memory.sizes)
         stores, first = _unify_terms([store for store in self.buffered if store.number == memory.number])
         slots = [[self.make_name("staged") for _ in atom.subscripts] for atom in first.atoms.values()]
         matches, common = list[isl.Set](), {loop.parameter for loop in self.here.loops}
-        for store, atoms in stores:  # the iterations of now for which it wrote these places, with the elements it read
+        for store, atoms in stores:  # the present iterations for which it wrote these places, with the elements it read
             there = store.place.domain & self.meaning.context
             for place, here in zip(store.subscripts, places, strict=True):
                 there &= here.eq_set(place)  # type: ignore[arg-type]
@@ -307,7 +308,7 @@ class Loads(Arithmetic):
         return _substitute(first, found)
 
     def _load_position(self, op: Operation, memory: Memory, place: Value) -> Term:
-        """Return a staged position: computed from the index at the same place of all indices in C order."""
+        """Return a staged position as computed from the index at its place among all indices in C order."""
         given = [store for store in self.meaning.staged if store.number == memory.number]
         if any(loop in self.here.loops for store in given for loop in store.place.loops):
             raise Undecided("positions are staged and read in one loop")
@@ -326,7 +327,7 @@ class Loads(Arithmetic):
         return _substitute(first, {name: self.read_index(read)})
 
     def _check_positions(self, memory: Memory, stores: Sequence[tuple[Write, list[Atom]]]) -> None:
-        """Check that all positions are staged, each at the place of the one index that it is made from."""
+        """Check that all positions are staged, each at the place of its one index."""
         staged, place, context = list[isl.Set](), parameter("place"), self.meaning.context
         for store, atoms in stores:
             (at,) = expect(isl.PwAff, NOT_AFFINE, *store.subscripts)
@@ -335,7 +336,7 @@ class Loads(Arithmetic):
                 raise Undecided("a staged position is not made from one index")
             moved = store.place.domain & atoms[0].among & atoms[0].subscripts[_find_moving(atoms[0])].ne_set(at)
             if not (moved & context).is_empty():
-                raise Undecided("a position is staged at another place than that of its index")
+                raise Undecided("a position is staged at another place than its index has")
         if not (interval(place, ZERO, memory.sizes[0]) & context).is_subset(unite(staged)):
             self.meaning.problems.append("a position is read that the check does not stage")
 
@@ -370,7 +371,7 @@ class Loads(Arithmetic):
         raise Undecided("indices have no dimension")
 
     def _merge_lanes(self, lanes: Sequence[Value]) -> list[tuple[isl.Set, Term]]:
-        """Return the lanes of a vector, in the parameter `lane`: those together that read indices side by side."""
+        """Return the lanes of a vector, in the parameter `lane`; lanes that read indices side by side are merged."""
         terms = expect(Term, "a lane of a vector does not come from one index", *lanes)
         found, begin = list[tuple[isl.Set, Term]](), 0
         while begin < len(terms):
@@ -393,7 +394,7 @@ class Loads(Arithmetic):
     # Vectors, views and addresses
 
     def run_memref_prefetch(self, op: PrefetchOp, *_: Value) -> None:
-        """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""
+        """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked separately."""
 
     def run_memref_extract_aligned_pointer_as_index(self, op: Operation, memory: Value) -> Value:
         """Return an address."""
@@ -401,7 +402,7 @@ class Loads(Arithmetic):
         return Opaque(Polynomial.of(f"the address of {array.name}"))
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: Value) -> Value:
-        """Drop dimensions of size 1 at the end, or see indices of the first dimensions as one."""
+        """Drop dimensions of size 1 at the end, or merge the first dimensions of indices."""
         (array,) = expect(Argument, "a view of memory of the function", memory)
         first, *rest = [len(group.data) for group in op.reassociation.data]
         rank = 1 + len(rest)
@@ -415,7 +416,7 @@ class Loads(Arithmetic):
         return Argument(array.name, array.sizes[:rank], array.is_integer, dropped)
 
     def _multiply_sizes(self, sizes: Places) -> isl.PwAff:
-        """Return how many elements an array has: a parameter of its own where that is no multiple of one size."""
+        """Return the number of elements of an array: a new parameter where that is no multiple of one size."""
         if len([size for size in sizes if constant_of(size) is None]) < 2:
             found = number(1)
             for size in sizes:
@@ -427,7 +428,7 @@ class Loads(Arithmetic):
         name = self.make_name("n_row")
         product = parameter(name)
         some, none = product.ge_set(ZERO), product.eq_set(ZERO)
-        for size in sizes:  # as many as each size, unless one is 0
+        for size in sizes:  # no less than each size, unless one is 0
             some &= product.ge_set(size) | none
             none &= size.gt_set(ZERO)
         self.meaning.sizes.append(name)
@@ -440,7 +441,7 @@ class Loads(Arithmetic):
         return elements
 
     def run_vector_reduction(self, op: vector.ReductionOp, value: Value) -> Value:
-        """Count the indices outside of some that are checked together."""
+        """Count the indices outside among those that a vector checks."""
         (lanes,) = expect(tuple, "a reduction of a vector that does not count indices", value)
         if op.kind.data is not vector.CombiningKindFlag.ADD:
             raise Undecided("a reduction of a vector that does not count indices")
@@ -454,7 +455,7 @@ class Loads(Arithmetic):
 
 
 def _flatten(places: Places, sizes: Places) -> isl.PwAff:
-    """Return the place in C order of subscripts in dimensions of which all but the first have known sizes."""
+    """Return the place in C order of subscripts; all sizes but the first must be known."""
     flat = places[0] if places else ZERO
     for place, size in zip(places[1:], sizes[1:], strict=True):
         flat = flat * size + place
@@ -467,7 +468,7 @@ def _extend_subscripts(array: Argument, subscripts: Subscripts) -> Subscripts:
 
 
 def _substitute(term: Term, indices: dict[str, Term]) -> Term:
-    """Return a term with other indices in place of all of its own."""
+    """Return a term with all of its indices replaced."""
     pairs = [(bits.variable(name, atom.bits), indices[name].expression) for name, atom in term.atoms.items()]
     atoms = {name: atom for each in indices.values() for name, atom in each.atoms.items()}
     return Term(z3.substitute(term.expression, *pairs), atoms)
@@ -482,7 +483,7 @@ def _unify_terms(stores: list[Write]) -> tuple[list[tuple[Write, list[Atom]]], T
 
 
 def _match_atoms(first: Term, term: Term) -> list[Atom]:
-    """Return the indices of a term, which must compute the same of them as another does of its own."""
+    """Return the indices of a term, which must compute the same function of them as `first` does of its own."""
     if len(term.atoms) == len(first.atoms):
         pairs = zip(term.atoms.items(), first.atoms.items(), strict=True)
         names = [(bits.variable(name, atom.bits), bits.variable(own, atom.bits)) for (name, atom), (own, _) in pairs]
@@ -506,7 +507,7 @@ def _compare_subscripts(first: Term, other: Term) -> list[int]:
 
 
 def _find_moving(atom: Atom) -> int:
-    """Return which subscript of an index is its place among all: the only one that is not 0."""
+    """Return the dimension whose subscript is an index's place among all: the only subscript that is not 0."""
     places = [at for at, subscript in enumerate(atom.subscripts) if constant_of(subscript) != 0]
     if len(places) > 1 or (not places and len(atom.subscripts) > 1):
         raise Undecided("a staged position is made from an index whose place among all is not known")

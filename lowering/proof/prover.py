@@ -1,4 +1,4 @@
-"""Prove a pipeline: each pass by itself, for all sizes, against what the operator means."""
+"""Prove a pipeline: each pass by itself, for all sizes, against the definition of the operator."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from .walk import meaning_of
 
 
 class Status(StrEnum):
-    """What is known of a pass."""
+    """The result of a proof."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -33,11 +33,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of one pass of a pipeline."""
+    """The result for one pass of a pipeline."""
 
     name: str  # the pass with its options
     status: Status
-    reason: str = ""  # what does not hold, or why it is not decided
+    reason: str = ""  # the violated condition, or the reason why it is not decided
     samples: int = 0  # the number of gathers that were interpreted instead of a proof; 0 where it was decided
     example: Example | None = None  # a small gather on which it goes wrong
 
@@ -51,10 +51,10 @@ class Verdict:
 def prove_passes(
     module: ModuleOp, passes: Sequence[ModulePass], context: Context, known: Specification | None = None
 ) -> Iterator[Verdict]:
-    """Run passes on a module in place and yield what is known of each.
+    """Run passes on a module in place and yield a verdict on each.
 
-    The stage after a pass is compared with what the operator means, which the first stage says that holds the operator
-    or a `gather.resolve`, or `known` says. So what one pass breaks stays refuted behind it.
+    The stage after a pass is compared with the definition of the operator, from `known` or from the first stage that
+    has the operator or a `gather.resolve`. So a fault of one pass stays refuted after the passes behind it.
 
     Raises:
         GathernestError: a pass rejects the module.
@@ -83,7 +83,7 @@ def prove_passes(
 
 
 def refuted_input(module: ModuleOp, known: Specification) -> Verdict | None:
-    """Return that a stage is refuted before any pass; None where it is right, undecided, or no nest yet."""
+    """Return the verdict on a stage that is refuted before any pass; None where it is right, undecided, or no nest."""
     try:
         verdict = _verdict("the input", module, module, known)
     except Undecided:
@@ -92,14 +92,14 @@ def refuted_input(module: ModuleOp, known: Specification) -> Verdict | None:
 
 
 def _verdict(name: str, before: ModuleOp, module: ModuleOp, known: Specification | None) -> Verdict:
-    """Return whether the stage behind a pass is right for all sizes.
+    """Return the verdict on the stage behind a pass, for all sizes.
 
     Raises:
         Undecided: the stage is no nest, or holds something that the proof does not cover.
     """
     operators = [op for op in module.walk() if isinstance(op, OperatorOp)]
     if known is None:
-        raise Undecided("nothing says what the operator was; begin with a module that holds it, or a gather.resolve")
+        raise Undecided("the operator is unknown; begin with a module that holds it, or a gather.resolve")
     if not operators:
         failures = _failures_of_stage(module, known)
     elif before is module or _is_same_operator(before, module):

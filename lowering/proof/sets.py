@@ -49,7 +49,7 @@ def list_parameters(value: isl.Set | isl.PwAff | isl.Aff) -> list[str]:
 
 
 def project_out(space: isl.Set, names: Iterable[str]) -> isl.Set:
-    """Return the set with some parameters projected out: what holds for some value of them."""
+    """Return the set with some parameters projected out: it holds where some value of them is in the set."""
     return project_onto(space, set(list_parameters(space)).difference(names))
 
 
@@ -72,12 +72,12 @@ def bind_parameters(values: Mapping[str, isl.PwAff]) -> isl.Set:
 
 
 def intersect(*sets: isl.Set) -> isl.Set:
-    """Return the intersection of sets; everything of none."""
+    """Return the intersection of sets; everything where there are none."""
     return functools.reduce(operator.and_, sets, EVERYTHING)
 
 
 def unite(sets: Iterable[isl.Set]) -> isl.Set:
-    """Return the union of sets; the empty set of none."""
+    """Return the union of sets; the empty set where there are none."""
     return functools.reduce(operator.or_, sets, NOTHING)
 
 
@@ -159,7 +159,7 @@ class Polynomial:
 
     @property
     def constant(self) -> int | None:
-        """The number that it always is, or None."""
+        """The value where no name occurs in the sum, else None."""
         return self.terms.get((), 0) if self.terms.keys() <= {()} else None
 
     def to_affine(self) -> isl.PwAff | None:
@@ -182,7 +182,7 @@ class Polynomial:
 
 
 def divide_into_rows(bounds: Sequence[Polynomial], size: str) -> tuple[Polynomial, list[isl.PwAff]] | None:
-    """Return the elements of a row, and how many rows each bound is; None where one is no whole number of rows.
+    """Return the elements of a row, and the number of rows of each bound; None where one is no whole number of rows.
 
     Args:
         bounds: numbers of elements.

@@ -1,4 +1,4 @@
-"""What an operator means as a nest: the definition that every stage is compared with."""
+"""The definition of an operator as a nest, with which every stage is compared."""
 
 import functools
 import itertools
@@ -27,7 +27,7 @@ from .values import Atom, Element, Loop, Meaning, Place, Places, Term, Undecided
 
 @dataclass(frozen=True)
 class Constants:
-    """The constant indices of an operator, as it came: their shape, and their values as it reads them, in C order."""
+    """The constant indices of an operator before any pass: their shape, and the values that it reads, in C order."""
 
     shape: tuple[int, ...]
     values: tuple[int, ...]
@@ -35,7 +35,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Specification:
-    """What is known of an operator whatever its sizes."""
+    """The properties of an operator that do not depend on sizes."""
 
     mode: Bounds
     unsigned: bool  # of its indices
@@ -52,7 +52,7 @@ class Specification:
 
 
 def specification_of(module: ModuleOp) -> Specification | None:
-    """Return what an operator, or the resolves of its nest, say; None where the module has neither any more."""
+    """Return the specification from an operator, or from the resolves of its nest; None where a module has neither."""
     for function in functions(module):
         for op in function.walk():
             if isinstance(op, OperatorOp):
@@ -89,7 +89,7 @@ def constant_indices(indices: SSAValue, module: ModuleOp) -> DenseIntOrFPElement
 
 
 def map_dimensions(spec: OperatorSpec, array: str, data_rank: int, indices: Sequence[int]) -> dict[int, int]:
-    """Return the dimension of out that dimensions of `data`, `indices` or `out` run along; those that are indexed lack.
+    """Return the dimension of out for each dimension of `data`, `indices` or `out` that is not indexed.
 
     Args:
         indices: the shape of the indices.
@@ -107,8 +107,8 @@ class Definition:
     """The copy, or the sums, that an operator asks for, in the sizes of one module."""
 
     write: Write  # the one write
-    valid: Term | None  # without it the operator is undefined, or raises; None where every index means something
-    valid_along: dict[int, Term]  # such a truth for the index of one dimension of data alone
+    valid: Term | None  # without it the operator is undefined, or raises; None where every index is valid
+    valid_along: dict[int, Term]  # that condition for the index of one dimension of data alone
     is_checked: bool  # whether an index that is not valid must be found before anything is written
     least: int  # the smallest axis for which the operator is defined
     table: str  # the argument that the indices point into
@@ -133,7 +133,7 @@ class _Array:
 
 
 def define(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Definition:
-    """Return the definition of a gather, of the sums of its gradient, or of those of bags, in the sizes of a function.
+    """Return the definition of a gather, of the sums of its gradient, or of the sums of bags, in a function's sizes.
 
     out[b, o, i, j] = data[b, o, position, j]
     out[b, o, position, j] += grad[b, o, i, j]
@@ -152,7 +152,7 @@ def define(function: func.FuncOp, meaning: Meaning, specification: Specification
     if constants is not None and is_reduction:
         raise Undecided("the indices of bags are a constant")
     if not others and (constants is None or operator is None):
-        raise Undecided("the indices are a constant, and nothing says what they were; begin with the operator")
+        raise Undecided("the indices are a constant of unknown value; begin with the operator")
     table, slices = (last, first) if is_gradient else (first, last)
     bags = [(name, size) for name, size in others[0].sizes if name == "bag"] if is_reduction else []
     here, place = dict[str, isl.PwAff](), Place(domain=meaning.context)
@@ -224,14 +224,14 @@ def _combine(
 
 
 def _find_place(constants: Constants, operator: OperatorSpec, view: ViewAttr, here: dict[str, isl.PwAff]) -> isl.PwAff:
-    """Return the place, in C order, of the index (or of the first of a tuple) that an element of out is found by.
+    """Return the place, in C order, of the index (or of the first of a tuple) for an element of out.
 
     Args:
         view: of out.
         here: the place in each of its dimensions.
 
     Raises:
-        Undecided: dimensions are merged that the indices do not have side by side.
+        Undecided: merged dimensions are not side by side in the indices.
     """
     strides = contiguous_strides(constants.shape, 1)
     along = map_dimensions(operator, "indices", 0, constants.shape)

@@ -20,7 +20,7 @@ from .sets import EVERYTHING, NOTHING, ZERO, bind_parameters, number, parameter,
 from .specification import Definition
 from .values import Counted, Element, Loop, Meaning, Number, Refuted, Term, Undecided, Write, conjunction, expect
 
-DIVISOR = "a sum is divided by another number than that of the slices in it"
+DIVISOR = "a sum is divided by another number than its number of slices"
 
 
 class SumConditions(Conditions):
@@ -47,7 +47,7 @@ class SumConditions(Conditions):
         if failures:
             return failures
         adding = {loop.parameter for write in self.adds for loop in write.place.loops}
-        # What a loop clears that adds, too, it clears once.
+        # A loop that both clears and adds must clear each element once.
         begun = [write for write in self.clears if adding & {loop.parameter for loop in write.place.loops}]
         added = [_Instances(write, self.meaning) for write in self.adds]
         return (
@@ -60,10 +60,10 @@ class SumConditions(Conditions):
     # The additions
 
     def _make_copy(self, write: Write, *, is_meant: bool = False) -> Copy:
-        """Return an addition as a copy: of a bag, from data to out; of a gradient, from out to grad."""
+        """Return an addition as a copy: for a bag, from data to out; for a gradient, from out to grad."""
         value = write.value
         if not isinstance(value, Element) or value.array != "data":
-            raise Undecided("what is added is no element of the slices")
+            raise Undecided("an added value is no element of the slices")
         mask = functools.reduce(conjunction, write.place.under, None)
         if value.mask is not None and not (_is_of_bag(write) and _is_changed_by_zero(value)):
             mask = conjunction(mask, value.mask)
@@ -104,7 +104,7 @@ class SumConditions(Conditions):
         )
 
     def _check_once(self, reason: str, found: "list[_Instances]") -> list[Failure]:
-        """Check that no element is added, or written, twice, else it is for that reason."""
+        """Check that no element is added, or written, twice; a failure has the reason."""
         for at, one in enumerate(found):
             for other in found[at:]:
                 pairs = one.iterations & other.twin()
@@ -115,7 +115,7 @@ class SumConditions(Conditions):
         return []
 
     def _check_order(self, found: "list[_Instances]") -> list[Failure]:
-        """Check that additions to one element run in the order of what is added: elements of grad, or indices."""
+        """Check that additions to one element run in the order of the elements of grad, or of the indices."""
         for one in found:
             for other in found:
                 pairs = one.iterations & other.twin(*other.elements) & _order_lexicographically(one.elements)
@@ -138,7 +138,7 @@ class SumConditions(Conditions):
         return self.find_failure(reason, box - reached)
 
     def _check_phases(self) -> list[Failure]:
-        """Check that out is cleared before anything is added, and scaled or divided once, behind."""
+        """Check that out is cleared before anything is added, and scaled or divided once after that."""
         done, scales = self.done, self.scales
         if failures := self._check_turns("an element of out is cleared behind an addition", self.clears, self.adds):
             return failures
@@ -151,14 +151,14 @@ class SumConditions(Conditions):
             value = write.value
             assert isinstance(value, Element)
             if value.changed != done or list(map(str, value.subscripts)) != list(map(str, write.subscripts)):
-                raise Undecided(f"what is written behind the sums is not their {done} value")
+                raise Undecided(f"a value that is written behind the sums is not a {done} sum")
             if failures := self._check_divisor(write, value):
                 return failures
         stored = [_make_instances(write, self.meaning) for write in scales]
         return self._check_whole(f"a sum is not {done}", scales) or self._check_once(f"a sum is {done} twice", stored)
 
     def _check_turns(self, reason: str, firsts: list[Write], seconds: list[Write]) -> list[Failure]:
-        """Check that writes run before others that write the same element: of a gradient, any element."""
+        """Check that writes run before others of the same element, or, in a gradient, of any element."""
         if any(not first.place.path < second.place.path for first in firsts for second in seconds):
             return self.fail(reason, 1)
         later = (
@@ -187,7 +187,7 @@ class SumConditions(Conditions):
         return self.find_failure(DIVISOR, count.ne_set(divisor.max(number(1))) & write.place.domain)
 
     def _check_count(self, write: Write, count: Counted, mask: Term) -> list[Failure]:
-        """Check that a count has each valid index of the bag whose sum is divided once."""
+        """Check that a count has each valid index once, of the bag whose sum is divided."""
         if count.least != 1:
             return self.fail("the sum of an empty bag is divided by another number than 1", 1)
         own, counted, meaning = Indices([mask]), list[_Instances](), self.meaning
@@ -196,7 +196,7 @@ class SumConditions(Conditions):
             indices = Indices([term])
             is_count = not z3.is_bool(term.expression) and term.expression.size() == bits.WIDE
             if not is_count or [atom.bits for atom in indices.atoms] != [atom.bits for atom in own.atoms]:
-                raise Undecided("what is counted is found by something else than the operator's indices")
+                raise Undecided("a counted index comes from something else than the operator's indices")
             reason = "an index outside is counted, or one inside is not"
             if failures := self.find_case(reason, [indices(term) != valid], indices):
                 return failures
@@ -216,19 +216,20 @@ class SumConditions(Conditions):
 
 
 def _is_of_bag(write: Write) -> bool:
-    """Return whether an addition is that of a bag, whose index says what is added and not where."""
+    """Return whether an addition belongs to a bag, whose index selects the added element and not its place."""
     return isinstance(write.value, Element) and any(isinstance(place, Term) for place in write.value.subscripts)
 
 
 def _is_changed_by_zero(value: Element) -> bool:
-    """Return whether zero in place of an element changes a sum: products and biases, and what is larger."""
+    """Return whether zero in place of an element changes a sum, as in maxima and in sums with weights or biases."""
     return bool(value.larger or any(weight is not None for _, weight in value.steps))
 
 
 class _Instances:
     """The iterations of one write, as a set of `loops` (with `more` parameters), `elements`, `places` and the sizes.
 
-    The elements are what is added, one of grad or the place of an index in indices; the places are subscripts of out.
+    The elements are the subscripts of an added element of grad, or of an index in indices; the places are subscripts of
+    out.
     """
 
     def __init__(self, write: Write, meaning: Meaning, more: Sequence[str] = ()):
@@ -237,7 +238,7 @@ class _Instances:
         if _is_of_bag(write):
             atoms = Indices(place for place in value.subscripts if isinstance(place, Term)).atoms
             if [(atom.array, atom.row) for atom in atoms] != [("indices", None)]:
-                raise Undecided("what is added is found by something else than one index in its place")
+                raise Undecided("an added element comes from something else than one index in its place")
             space, self.elements = add_elements(space, atoms)
         else:
             sources = {f"e{dim}": place for dim, place in enumerate(value.subscripts) if isinstance(place, isl.PwAff)}
@@ -266,7 +267,7 @@ def _order_lexicographically(names: Sequence[str]) -> isl.Set:
 
 
 def _list_inversions(one: Write, other: Write) -> isl.Set:
-    """Return the pairs of iterations of which the first is not certain to run before the second."""
+    """Return the pairs of iterations where the first may not run before the second."""
     wrong, same = NOTHING, EVERYTHING
     for loop, twin in zip(one.place.loops, other.place.loops, strict=False):
         if loop.parameter == twin.parameter:
@@ -280,7 +281,7 @@ def _list_inversions(one: Write, other: Write) -> isl.Set:
 
 
 def _merge_adding_owners(write: Write, meaning: Meaning) -> Write:
-    """Return an addition without the loop over owners: each position in [0, n) has one owner, the one it is masked for.
+    """Return an addition without the loop over owners: the mask gives each position in [0, n) one owner.
 
     The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and the mask of the addition has
     `position - first < part`, unsigned.
@@ -302,17 +303,17 @@ def _merge_adding_owners(write: Write, meaning: Meaning) -> Write:
         if loop.step is None and not any(atom.array == "" for term in terms for atom in term.atoms.values()):
             raise Refuted(f"each iteration of {loop.label} adds the same")
         if loop.step is None:
-            raise Undecided(f"the step of loop {loop.label} is no number, and the mask is not that of its part")
+            raise Undecided(f"the step of loop {loop.label} is no number, and the mask does not select its part")
     return write
 
 
 def _split_conjunction(truth: Expression) -> list[Expression]:
-    """Return the truths that a truth is the conjunction of."""
+    """Return the conditions whose conjunction a condition is."""
     return [part for each in truth.children() for part in _split_conjunction(each)] if z3.is_and(truth) else [truth]
 
 
 def _list_selections(loop: Loop, write: Write, meaning: Meaning) -> list[Expression]:
-    """Return the truths that select the positions of the owner that an iteration of a loop is."""
+    """Return the conditions that select the positions of an owner, an iteration of a loop."""
     affine = [
         (str(atom.subscripts[0]), name)
         for term in write.place.under
@@ -342,7 +343,7 @@ def _merge_storing_owners(write: Write, meaning: Meaning) -> Write:
     end = (first + owners.stride).min(owners.upper)
     is_part = own is not None and own.step == 1 and _is_same(own.upper, end, domain)
     if own is None or not is_part or not _is_positive(owners.stride, meaning) or sets.constant_of(owners.lower) != 0:
-        raise Undecided(f"what loop {owners.label} stores to is not the part of each iteration")
+        raise Undecided(f"the iterations of loop {owners.label} do not store to their parts alone")
     whole = replace(own, lower=owners.lower, upper=owners.upper)
     loops = tuple(whole if loop is own else loop for loop in write.place.loops if loop is not owners)
     place = replace(write.place, loops=loops, domain=sets.project_out(domain, [owners.parameter]))

@@ -1,4 +1,4 @@
-"""The values of a nest as the proof knows them, and what a function does with them, for all sizes."""
+"""The values of a nest as the proof knows them, and the effects of a function, for all sizes."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Atom:
-    """An index that is read: which element of which array, given the iteration."""
+    """A loaded index: the array and the element that it is read from, given the iteration."""
 
     array: str  # `indices`, the name of a constant, or "" for an affine value that is no index
     subscripts: Places  # in the loops around the use and in the parameters that `among` adds
@@ -54,7 +54,7 @@ class Atom:
 
 @dataclass(frozen=True)
 class Term:
-    """A bit-vector, or a truth, computed from indices and sizes; `atoms` by the name of their variable."""
+    """A bit-vector, or a condition, computed from indices and sizes; `atoms` by the name of their variable."""
 
     expression: Expression
     atoms: dict[str, Atom] = field(default_factory=dict)
@@ -65,7 +65,7 @@ Subscripts = tuple[isl.PwAff | Term, ...]
 
 @dataclass(frozen=True)
 class Counted:
-    """The number of indices that are outside, or inside: for each iteration of a set, whether one is."""
+    """A number of indices outside, or inside: the iterations that check an index, and the condition that counts it."""
 
     terms: tuple[tuple[isl.Set, Term], ...]
     least: int = 0  # the number that replaces a smaller one
@@ -79,7 +79,7 @@ class Loop:
     label: str  # its name in the nest
     lower: isl.PwAff
     upper: isl.PwAff
-    step: int | None  # the number that `stride` is; None where the code does not hold it
+    step: int | None  # the value of `stride`; None where it is not constant
     stride: isl.PwAff
     parallel: bool
     ordered: bool
@@ -87,12 +87,12 @@ class Loop:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operation stands."""
+    """The place of an operation in the nest."""
 
     loops: tuple[Loop, ...] = ()  # around it, outermost first
     domain: isl.Set = EVERYTHING  # the iterations in which it runs
     path: tuple[int, ...] = ()  # its number in each block around it
-    under: tuple[Term, ...] = ()  # truths of the indices without which it does not run
+    under: tuple[Term, ...] = ()  # the conditions on indices under which it runs
     is_guarded: bool = False  # whether it stands in the branch that runs where no index is outside
 
     def restrict(self, *holds: isl.Set) -> "Place":
@@ -147,10 +147,10 @@ class Element:
     total: "Element | None" = None  # the element of out that it was added to
     changed: str = ""  # `scaled` or `divided`, of an element of out
     divisor: Divisor | None = None
-    larger: str = ""  # of a maximum, the comparison with the element of out that it replaces where that holds
+    larger: str = ""  # of a maximum, the comparison under which it replaces the element of out
     first: isl.Set | None = None  # of a maximum, where it replaces the element of out without a comparison
     loaded_at: tuple[tuple[Loop, ...], int] | None = (
-        None  # of one of out, the loops around its load, and the writes before
+        None  # of an element of out, the loops around its load, and the number of writes before
     )
 
     def add_mask(self, mask: Term) -> "Element":
@@ -160,31 +160,31 @@ class Element:
 
 @dataclass(frozen=True)
 class Argument:
-    """An array that the function is handed, or a view of it."""
+    """An array argument of the function, or a view of it."""
 
     name: str
     sizes: Places
     is_integer: bool = False
-    dropped: int = 0  # how many dimensions, at the end and of size 1, a view leaves out
+    dropped: int = 0  # the number of dimensions of size 1, at the end, that a view leaves out
     is_constant: bool = False
-    row: Row | None = None  # the elements that a view with one dimension for all has
+    row: Row | None = None  # the elements of a view that has one dimension for all
 
 
 @dataclass(frozen=True)
 class Memory:
     """Memory that the function has for itself: a buffer of one thread, or the positions of all indices in C order."""
 
-    number: int  # tells it from others
+    number: int  # distinguishes it from other memory
     sizes: Places
     bits: int
     depth: int | None  # of a buffer, the number of parallel loops around it; None for positions
-    taken_in: tuple[Loop, ...] = ()  # of positions, the loops around what takes the memory
+    taken_in: tuple[Loop, ...] = ()  # for positions, the loops around the allocation
     is_freed: bool = False
 
 
 @dataclass(frozen=True)
 class Carried:
-    """The sum so far of a loop that counts, or that sums a bag; `name` tells it from the sum of another loop."""
+    """The sum so far of a loop that counts, or that sums a bag; each loop has another `name`."""
 
     name: str
 
@@ -202,7 +202,7 @@ class Summed:
 
 @dataclass(frozen=True)
 class Larger:
-    """An element compared with one of out, or with a register."""
+    """An element that is compared with an element of out, or with a register."""
 
     word: str  # the comparison
     element: Element
@@ -210,7 +210,7 @@ class Larger:
     is_chosen: bool  # whether this is the larger of both, and not the truth
 
 
-# A set is a truth that the loops and sizes decide; a tuple is a vector of elements that are known one by one.
+# A set is a condition on loops and sizes; a tuple is a vector whose elements are known one by one.
 Value = (isl.PwAff | isl.Set | Term | Opaque | Counted | Carried | Weight | Divisor) | (
     Number | Element | Mask | Memory | Argument | Summed | Larger | tuple[Any, ...]
 )
@@ -219,11 +219,11 @@ Uniform = Mask | Weight | Divisor | Number
 
 
 def conjunction(left: Term | None, right: Term) -> Term:
-    """Return where two truths hold; the second where there is no first."""
+    """Return the conjunction of two conditions; the second where there is no first."""
     return right if left is None else Term(z3.And(left.expression, right.expression), left.atoms | right.atoms)
 
 
-# What a function does
+# The effects of a function
 
 
 @dataclass(frozen=True)
@@ -250,10 +250,10 @@ class Write:
 
 @dataclass
 class Meaning:
-    """All that a function does.
+    """All effects of a function.
 
-    The context says of a size that is a product only that it is 0, or no less than each factor, and not 0 where no
-    factor is. Wobbling values are those that an address decides, such as the distance from an aligned one.
+    A size that is a product has these conditions in the context: it is 0, or no less than each factor, and not 0 where
+    no factor is. Wobbling values depend on an address, such as the distance from an aligned one.
     """
 
     sizes: list[str] = field(default_factory=list)  # the parameters that are sizes
@@ -272,7 +272,7 @@ class Meaning:
     wobbling: dict[str, tuple[tuple[Loop, ...], isl.Set]] = field(default_factory=dict)
     # The address that a wobbling value is the remainder of, and the divisor.
     remainders: dict[str, tuple[Polynomial, int]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)  # what is wrong with memory of the function
+    problems: list[str] = field(default_factory=list)  # the faults in the use of memory of the function
     raises: bool = False  # whether an index outside raises where it is resolved
     constants: tuple[int, ...] | None = None  # constant indices, or the positions that a pass made of them, in C order
 

@@ -1,4 +1,4 @@
-"""Prove that an operator on merged views reads and writes the addresses that it does on the arrays as they came."""
+"""Prove that an operator reads and writes the same addresses through merged views as through the original arrays."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ class _Array:
 
     shape: tuple[Polynomial, ...]
     strides: tuple[Polynomial, ...]  # in elements
-    follows: tuple[int | None, ...]  # the dimension of out; None for one that an index selects from, and for tuples
+    follows: tuple[int | None, ...]  # the dimension of out; None for an indexed dimension, and for tuples
     groups: tuple[tuple[int, ...], ...] = ()  # the dimensions of the caller's array in each dimension of its view
     names: tuple[LoopName, ...] = ()  # of the dimensions of a view
 
@@ -37,12 +37,12 @@ class _Array:
 def check_views(before: ModuleOp, after: ModuleOp) -> list[Failure]:
     """Return the fault of the views that a pass merged; empty where every address is the same.
 
-    A loop over merged dimensions of out counts their positions as digits. So an array is read at the same addresses
-    where its address is the same polynomial of the digits and of the indices. Sizes and strides that the module leaves
-    open stand for themselves, so the polynomials are compared for all of them.
+    A loop over merged dimensions of out counts their positions as digits. So an array is read at the same addresses if
+    its address is the same polynomial of the digits and of the indices. Dynamic sizes and strides are variables, so
+    the polynomials are compared for all of their values.
 
     Raises:
-        Undecided: the pass did something else than to merge dimensions.
+        Undecided: the pass did something else than merge dimensions.
     """
     old, new = _find_operator(before), _find_operator(after)
     known = [specification_of(module) for module in (before, after)]
@@ -69,16 +69,16 @@ def check_views(before: ModuleOp, after: ModuleOp) -> list[Failure]:
 
 
 def _check_names(name: str, array: _Array, loops: _Array) -> str:
-    """Return why the names of an array's dimensions, which the passes below go by, lead to another loop."""
+    """Return the reason why a name of an array's dimension, which later passes use, belongs to another loop."""
     for dim, place in zip(array.names, array.follows, strict=bool(array.names)):
         wanted = None if place is None else loops.names[place]
         if (wanted is None) != (dim.role in ("axis", "tuple", "bag")) or (wanted is not None and dim.loop != wanted):
-            return f"the dimension {dim} of {name} is that of {wanted or 'an index'}"
+            return f"the dimension {dim} of {name} belongs to {wanted or 'an index'}"
     return ""
 
 
 def _check_sizes(name: str, was: _Array, now: _Array, loops: _Array, out: Sequence[Polynomial]) -> str:
-    """Return why the view of an array, or a loop, has other sizes than the dimensions that it merges."""
+    """Return the reason why the view of an array, or a loop, has other sizes than the dimensions that it merges."""
     for dim, group in enumerate(now.groups):
         if now.shape[dim] != _multiply(was.shape[each] for each in group):
             return f"the view of {name} has {now.shape[dim]} elements along {now.names[dim]}"
@@ -96,10 +96,10 @@ def _check_sizes(name: str, was: _Array, now: _Array, loops: _Array, out: Sequen
 
 
 def _check_addresses(name: str, was: _Array, now: _Array, loops: _Array, out: Sequence[Polynomial]) -> str:
-    """Return why an array is read, or written, at other addresses: as a polynomial of the digits and the indices."""
+    """Return the reason why an array is read, or written, at other addresses, with both polynomials."""
     free = [[array.shape[dim] for dim, follows in enumerate(array.follows) if follows is None] for array in (was, now)]
     if free[0] != free[1]:
-        return f"the indexed sizes of {name} are {', '.join(map(str, free[1]))}, not those of the array"
+        return f"the indexed sizes of {name} are {', '.join(map(str, free[1]))}, and the array has others"
     digits = [NONE if _is_unit(size) else Polynomial.of(f"digit{dim}") for dim, size in enumerate(out)]
     merged = list[Polynomial]()
     for group in loops.groups:
@@ -137,9 +137,9 @@ def _find_operator(module: ModuleOp) -> OperatorOp:
 
 
 def _read_arrays(op: OperatorOp, module: ModuleOp, was: dict[str, _Array] | None = None) -> dict[str, _Array]:
-    """Return data, indices and out of an operator: as they came, or as their views show the arrays that came.
+    """Return data, indices and out of an operator; with `was`, the original arrays, as views of these.
 
-    Sizes and strides that the module leaves open have names, and equal sizes one name; views have their arrays' names.
+    Dynamic sizes and strides have names, and equal sizes one name; views use the names of their arrays.
 
     Raises:
         Undecided: one is neither an argument nor constant indices, or has no view.
@@ -151,7 +151,7 @@ def _read_arrays(op: OperatorOp, module: ModuleOp, was: dict[str, _Array] | None
     shapes = {name: value.type.get_shape() for name, value in values.items()}
     spec, sizes, found = op.normalized(), dict[int, Polynomial](), dict[str, _Array]()
     along = {name: map_dimensions(spec, name, len(shapes["data"]), shapes["indices"]) for name in NAMES}
-    # Only the beginning of the data of gather_elements is read, so that its sizes are its own.
+    # Only the beginning of the data of gather_elements is read, so its sizes may differ from those of the indices.
     shared = NAMES[1:] if isinstance(spec, GatherElements) else NAMES
     for name in shared:
         sizes |= {at: Polynomial.of(size) for dim, at in along[name].items() if (size := shapes[name][dim]) != DYNAMIC}

@@ -1,4 +1,4 @@
-"""Walk a nest, from `lower-to-nest` down to upstream loops, and collect what it means."""
+"""Walk a nest, from `lower-to-nest` down to upstream loops, and collect its effects."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ from .values import (
     expect,
 )
 
-# The largest size of a dimension: what NumPy can address.
+# The largest size of a dimension that NumPy can address.
 MAX_SIZE = 2**62
 
 
@@ -124,7 +124,7 @@ class _Walk(Loads):
     # Blocks, loops, branches
 
     def walk_block(self, block: Block) -> list[Value]:
-        """Walk a block and return what its terminator hands on."""
+        """Walk a block and return the operands of its terminator."""
         given, outer = list[Value](), self.here.path
         for place, op in enumerate(block.ops):
             self.here = replace(self.here, path=(*outer, place))
@@ -174,20 +174,20 @@ class _Walk(Loads):
     def _walk_loops(
         self, op: Operation, loops: Sequence[tuple[str, SSAValue, Sequence[SSAValue]]], kind: tuple[bool, bool]
     ) -> None:
-        """Walk the body of loops, each with a label and bounds, and give the operation's results what it sums."""
+        """Walk the body of loops, each with a label and bounds, and give the operation's results their sums."""
         before = self.here
         for label, induction, bounds in loops:
             self.values[induction] = self._enter_loop(label, [self.values[bound] for bound in bounds], kind)
         given = self.walk_block(op.regions[0].block)
         results = [value if isinstance(value, Summed) else self._to_count(value) for value in given]
-        # What the loop has taught of sizes holds behind it, too.
+        # Conditions on sizes that come from the loop hold after it, too.
         self.here = before.restrict(self.meaning.context)
         self.values |= dict(zip(op.results, results, strict=False))
 
     def _enter_loop(self, label: str, bounds: Sequence[Value], kind: tuple[bool, bool]) -> Value:
         """Enter a loop, and return its induction variable.
 
-        A loop over the elements of whole rows, of one size, is a loop over the rows around one over a row.
+        A loop over the elements of whole rows of one size becomes a loop over the rows around a loop over one row.
         """
         lower, upper, stride = bounds
         step = constant_of(stride)
@@ -231,7 +231,7 @@ class _Walk(Loads):
                     raise Undecided("several branches depend on counts of indices outside")
                 self.meaning.guard, self.here = (condition, before.loops), replace(before, is_guarded=True)
             else:
-                raise Undecided("a branch depends on what is not known")
+                raise Undecided("a branch depends on an unknown value")
             given.append(self.walk_block(region.block))
         self.here = before
         for place, result in enumerate(op.results):

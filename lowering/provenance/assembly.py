@@ -13,7 +13,7 @@ _MANGLED = re.compile(r"_ZN\d+gathernest_kernel(?:_inspected)?(\d+)(\w+)")
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 # Labels that mark positions for the debugger, not for a jump.
 _MARK = re.compile(r"\.L(tmp|func|cfi|debug|info|sec|str|line|addr)")
-# Directives that decide which bytes are made: alignment, constants, and the sections that constants lie in.
+# Directives that decide the bytes of the code: alignment, constants, and the sections that constants lie in.
 _MAKES_BYTES = re.compile(r"\.(p2align|quad|long|short|value|byte|zero|ascii|asciz|section\s+\.rodata)")
 # Numba numbers every function that it compiles in a process, and mangles its own flags into names.
 _NUMBA_TAGS = re.compile(r"B\d+v\d+B\d+c\w+")
@@ -45,7 +45,7 @@ def read_assembly(text: str, file: str) -> list[Instruction]:
     found: list[Instruction] = []
     line: int | None = None
     for raw in text.splitlines():
-        shown = _shown(raw)
+        shown = _strip(raw)
         if location := _LOCATION.match(shown):
             number, at = location.groups()
             line = int(at) if number in numbers and at != "0" else None
@@ -65,9 +65,9 @@ def read_assembly(text: str, file: str) -> list[Instruction]:
 def normal_form(text: str) -> list[str]:
     """Return the lines of an assembly that decide its bytes: labels, instructions, alignment and constants.
 
-    It is the same in every process, with and without lines of the source.
+    They are the same in every process, with and without lines of the source.
     """
-    lines = (" ".join(_NUMBA_TAGS.sub("", _shown(raw)).split()) for raw in text.splitlines())
+    lines = (" ".join(_NUMBA_TAGS.sub("", _strip(raw)).split()) for raw in text.splitlines())
     return [line for line in lines if line and _decides_bytes(line)]
 
 
@@ -77,25 +77,25 @@ def _decides_bytes(line: str) -> bool:
     return bool(_MAKES_BYTES.match(line)) or not line.startswith((".", "#"))
 
 
-def _shown(line: str) -> str:
+def _strip(line: str) -> str:
     """Return a line without its comment, with functions as in the source."""
     return short_names(re.sub(r"\s+#.*$", "", line)).strip()
 
 
 def short_names(text: str) -> str:
-    """Return text with Numba's mangled names of a kernel's functions as the names in its source."""
+    """Replace Numba's mangled names of a kernel's functions by the names in the source."""
     return _MANGLED.sub(lambda match: match[2][: int(match[1])], text)
 
 
 def operands_of(text: str) -> list[str]:
-    """Return the operands of an instruction; the last is what it writes, if it writes one."""
+    """Return the operands of an instruction; if it writes one, that is the last."""
     return [operand.strip() for operand in re.split(r",(?![^(]*\))", text)]
 
 
 def kind_of(mnemonic: str, operands: str) -> str:
-    """Return what an instruction does: `load`, `store`, `prefetch`, `arithmetic`, `branch`, `call` or `other`.
+    """Return the kind of an instruction: `load`, `store`, `prefetch`, `arithmetic`, `branch`, `call` or `other`.
 
-    One that computes with memory counts by its access to memory.
+    An instruction that computes with memory counts as a load or a store.
     """
     if mnemonic.startswith("prefetch"):
         return "prefetch"
@@ -193,7 +193,7 @@ def loops_of(instructions: Sequence[Instruction]) -> tuple[MachineLoop, ...]:
 
 
 def blocks_of(instructions: Sequence[Instruction]) -> list[Block]:
-    """Return the basic blocks, each linked with those that may come next; none of another function does."""
+    """Return the basic blocks, each linked with the blocks of its function that may come next."""
     blocks: list[Block] = []
     labels: dict[str, int] = {}
     starts = True
@@ -220,7 +220,7 @@ def blocks_of(instructions: Sequence[Instruction]) -> list[Block]:
 
 
 def _dominators(blocks: list[Block]) -> list[set[int]]:
-    """Return for each block those that every way from the start of its function passes, itself included."""
+    """Return the dominators of each block: the blocks on every path from the start of its function, and itself."""
     every = set(range(len(blocks)))
     found = [every if block.preceding else {number} for number, block in enumerate(blocks)]
     changed = True
@@ -235,7 +235,7 @@ def _dominators(blocks: list[Block]) -> list[set[int]]:
 
 
 def _natural_loop(blocks: list[Block], header: int, tail: int) -> set[int]:
-    """Return the blocks from which the end of a branch back can be reached without passing its target."""
+    """Return the blocks from which the tail of a back edge can be reached without passing its header."""
     body, waiting = {header, tail}, [tail]
     while waiting:
         block = waiting.pop()
@@ -246,21 +246,22 @@ def _natural_loop(blocks: list[Block], header: int, tail: int) -> set[int]:
     return body
 
 
-# The loop of the nest that a loop of the assembly is
+# The loop of the nest that a loop of the assembly was made from
 
 # A loop of the generated source, with its name in the nest.
 LOOP = re.compile(r"\s*for .*:  # (.+)")
 
 
 def loop_around(source: Sequence[str], came: Sequence[int]) -> tuple[str, int]:
-    """Return the loop of the nest that a loop of the assembly is, and its indentation.
+    """Return the loop of the nest that a loop of the assembly was made from, and its indentation.
 
-    What counts and tests comes from the line of the loop itself, so it is the outermost whose own line is among the
-    lines: LLVM may have unrolled those inside. Where it has dropped that, it is the one that most lines stand in.
+    The instructions that count and test come from the line of the loop itself, so it is the outermost loop whose own
+    line is among the lines: LLVM may have unrolled loops inside. Where LLVM has dropped these instructions, it is the
+    loop that most lines stand in.
 
     Args:
         source: the lines of the generated source.
-        came: the lines (from 1) that its instructions came from, without the loops inside it.
+        came: the lines (from 1) of its instructions, without the loops inside it.
 
     Returns:
         The name and the indentation; an empty name and 0 where the lines stand in no loop.
@@ -303,12 +304,12 @@ _USES_FLAGS = re.compile(r"(j(?!mp)|cmov|set|adc|sbb)")
 def inferred_lines(instructions: Sequence[Instruction]) -> list[tuple[int, ...]]:
     """Return the source lines of each instruction.
 
-    LLVM names one line, or none where an optimisation made an instruction that serves several. Such a one has the
-    lines of the instructions that use its result, on every way from it to where another value takes its register.
+    LLVM names one line, or none where an optimisation made an instruction that serves several. Such an instruction gets
+    the lines of the instructions that use its result, on every path up to the next write of its register.
     """
     found: list[tuple[int, ...]] = [() if at.line is None else (at.line,) for at in instructions]
     blocks, uses = blocks_of(instructions), [_registers(instruction) for instruction in instructions]
-    for _ in range(2):  # the second time for what is used behind a branch back
+    for _ in range(2):  # the second time finds uses behind a back edge
         for block in reversed(blocks):
             for place in reversed(range(len(block.lines))):
                 number = block.lines[place]
@@ -322,9 +323,9 @@ def inferred_lines(instructions: Sequence[Instruction]) -> list[tuple[int, ...]]
 def with_loads(
     instructions: Sequence[Instruction], found: Sequence[tuple[int, ...]], source: Sequence[str]
 ) -> list[tuple[int, ...]]:
-    """Return the source lines of each instruction, those of folded loads by their addresses.
+    """Return the source lines of each instruction; folded loads get lines by their addresses.
 
-    A load that LLVM folds into a vector has no line of its own, and by its users that of the store behind it. Its
+    A load that LLVM folds into a vector has no line of its own, and its users have the line of the store behind it. Its
     address has the position that another instruction computes, in its block or in a block before it; the line of that
     instruction leads to the load through the source. A load that is folded into arithmetic has the line of the
     arithmetic, which leads back to the load of its operand.
@@ -357,7 +358,7 @@ def with_loads(
 def _writers(
     register: str, block: Block, blocks: Sequence[Block], uses: Sequence[tuple[frozenset[str], str | None]]
 ) -> Iterator[int]:
-    """Yield the last instruction that writes a register on every way to a block."""
+    """Yield the last instruction that writes a register on each path to a block."""
     waiting, reached = list(block.preceding), set[int]()
     while waiting:
         at = waiting.pop()
@@ -386,7 +387,7 @@ def _loads_by(lines: Collection[int], source: Sequence[str]) -> Iterator[int]:
 
 
 def _loads_of(lines: Sequence[int], source: Sequence[str]) -> list[int]:
-    """Return the loads of the source whose values some lines, from 1, take, straight or by the line between."""
+    """Return the loads of the source whose values some lines, from 1, use, directly or through one line between."""
     found: set[int] = set()
     pending = [(line, 0) for line in lines]
     while pending:
@@ -406,7 +407,7 @@ def _loads_of(lines: Sequence[int], source: Sequence[str]) -> list[int]:
 def _users(
     register: str, rest: Block, blocks: Sequence[Block], uses: Sequence[tuple[frozenset[str], str | None]]
 ) -> Iterator[int]:
-    """Yield the instructions that read a register before another value takes it, in the rest of a block and behind."""
+    """Yield the instructions that read a register before it is written again, in the rest of a block and after it."""
     waiting, reached = [rest], set[int]()
     while waiting:
         block = waiting.pop()
@@ -423,7 +424,7 @@ def _users(
 
 
 def _registers(instruction: Instruction) -> tuple[frozenset[str], str | None]:
-    """Return the registers that an instruction reads, and the one that it writes; the flags count as one."""
+    """Return the registers that an instruction reads and the register that it writes; the flags are a register, too."""
     if not instruction.kind:
         return frozenset(), None
     mnemonic, _, rest = instruction.text.partition(" ")
@@ -444,7 +445,7 @@ def _registers(instruction: Instruction) -> tuple[frozenset[str], str | None]:
 
 
 def _whole(name: str) -> str:
-    """Return the name of the whole register that a name is a part of: `rax` of `eax`, `zmm1` of `xmm1`."""
+    """Return the name of the whole register of which a name is a part: `rax` for `eax`, `zmm1` for `xmm1`."""
     if match := re.fullmatch(r"[xyz]mm(\d+)", name):
         return f"zmm{match[1]}"
     if match := re.fullmatch(r"(r\d+)[dwb]?", name):

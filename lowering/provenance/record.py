@@ -31,7 +31,7 @@ def trace_lowering(
 
     Args:
         module: the input; it is changed.
-        passes: what to run; they must reach loops.
+        passes: the passes to run, which must reach loops.
         context: of the module; one with every dialect of ours when omitted.
         header: comment at the top of the source.
         edits: as of `record_stages`.
@@ -57,9 +57,9 @@ def assembly_level(program: Program, library: Any, origin: int) -> Level:
     """Return the assembly of a program, with its loops and their names in the nest.
 
     Args:
-        program: what was compiled.
-        library: what `inspected_library` made of it with lines.
-        origin: the number of the level that the source is.
+        program: the compiled program.
+        library: the result of `inspected_library` with lines.
+        origin: the number of the level of the source.
     """
     instructions = read_assembly(library.get_asm_str(), INSPECTED_FILE)
     source, loops = program.source.splitlines(), list[MachineLoop]()
@@ -118,9 +118,9 @@ def _before(line: int | None) -> tuple[int, ...]:
 class _Recorder:
     """Reads from the locations of a stage's operations which lines of the stage before they came from.
 
-    Before each pass every operation is given its line as its location. A pass carries locations to what it makes; an
-    operation that has none serves the operations that use its results, and came from where they came from, or from
-    where the operation around it came from.
+    Before each pass every operation gets its line as its location. A pass carries locations to new operations; an
+    operation without a location has the origins of the operations that use its results, or else of the operation
+    around it.
     """
 
     def __init__(self, context: Context):
@@ -153,8 +153,8 @@ def _lines_of(location: Attribute, file: str) -> frozenset[int]:
 
 
 def _infer(known: dict[Operation, frozenset[int]]) -> None:
-    """Give operations without a location the lines of those that use their results, or of the operation around."""
-    for op in reversed(list(known)):  # users stand behind what they use
+    """Give operations without a location the lines of the users of their results, or of the operation around."""
+    for op in reversed(list(known)):  # users come after the operations that they use
         if not known[op]:
             known[op] = _union(known.get(use.operation, frozenset()) for result in op.results for use in result.uses)
     for op in known:

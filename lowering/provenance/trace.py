@@ -1,4 +1,4 @@
-"""The levels of a lowering, and from which line of the level before each line came. Plain values."""
+"""The levels of a lowering, and the origin of each line in the level before. Plain values."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...ir.loop_name import LoopName
 
-# What counts as work of a loop: the rest of its instructions branches, or moves values between registers.
+# The kinds of instructions that are work of a loop; the others branch, or move values between registers.
 WORK = ("load", "store", "prefetch", "arithmetic")
 # The accesses of a line of generated source, by kind.
 _ACCESSES = {
@@ -44,12 +44,12 @@ class MachineLoop:
     """A loop of the assembly.
 
     Attributes:
-        lines: numbers (from 0) of its lines, those of loops in it included. Others may lie between them.
+        lines: numbers (from 0) of its lines, including the loops in it. Other lines may lie between them.
         depth: 1 is outermost.
-        is_hot: it is innermost, and reads or writes memory; several loops can be hot, such as one that checks indices,
-            one that copies, and its remainder.
-        name: which loop of the nest it is; empty where that is not known.
-        nest_depth: how far the loop of the nest is indented in the generated source; 0 where that is not known.
+        is_hot: whether it is innermost, and reads or writes memory; several loops can be hot, such as the check of
+            indices, the copy, and its remainder.
+        name: the loop of the nest; empty where it is not known.
+        nest_depth: the indentation of the loop of the nest in the generated source; 0 where it is not known.
     """
 
     lines: tuple[int, ...]
@@ -78,9 +78,9 @@ class Level:
         lines: its text.
         origin: number (from 0) of the level that its lines came from; None for the first. LLVM IR and assembly both
             came from the source.
-        is_changed: whether its text differs from that of its origin.
-        milliseconds: how long the pass took; 0 where it was no pass.
-        op_count: operations in the module; 0 where it is none.
+        is_changed: whether its text differs from the text of its origin.
+        milliseconds: the time of the pass; 0 where the level is no stage of a pass.
+        op_count: operations in the module; 0 where the level is no module.
         loops: the loops of the assembly.
     """
 
@@ -102,8 +102,8 @@ class Level:
     def hot_loops(self) -> list[MachineLoop]:
         """The hot loops, hottest first.
 
-        Those that call a function are last. Before them are those that stand deepest in the nest, of these the ones
-        that are no remainder and no prologue, and then those with most loads, stores and prefetches.
+        Loops that call a function are last. The others are sorted by their depth in the nest, deepest first, with
+        remainders and prologues after other loops, and then by their number of loads, stores and prefetches.
         """
 
         def rank(loop: MachineLoop) -> tuple[bool, int, bool, int]:
@@ -122,7 +122,7 @@ class Trace:
 
     Attributes:
         levels: from the operator to the assembly.
-        same_code: whether the instructions that LLVM made with debug locations are those that it makes without.
+        same_code: whether LLVM makes the same instructions with debug locations as without.
     """
 
     levels: tuple[Level, ...]
@@ -134,7 +134,7 @@ class Trace:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Trace":
-        """Return what `to_json` stored; raises KeyError or TypeError for what it did not."""
+        """Return the trace that `to_json` stored; raises KeyError or TypeError for any other value."""
         levels = []
         for level in stored["levels"]:
             lines = tuple(Line(line["text"], tuple(line["origins"]), line["kind"]) for line in level["lines"])
@@ -152,16 +152,16 @@ class Trace:
 
     @property
     def has_provenance(self) -> bool:
-        """Whether lines name what they came from."""
+        """Whether lines name their origins."""
         return any(line.origins for level in self.levels for line in level.lines)
 
     @property
     def mapped(self) -> tuple[int, int]:
-        """How many loads, stores, prefetches and arithmetic of the hot loops map to the operator rightly; of how many.
+        """The number of lines of work in hot loops that map to the operator rightly, and the number of all such lines.
 
-        A line maps rightly if the operator is its root. Of a load, store or prefetch, a line of the source that it came
-        from must access memory alike, and the same array as most accesses of the loop with the same base register.
-        Arguments and saved registers on the stack are no work.
+        Work is loads, stores, prefetches and arithmetic, without arguments and saved registers on the stack. A line
+        maps rightly if the operator is its root; the origin of a load, store or prefetch must also have that kind of
+        access, to the same array as most accesses of the loop with the same base register.
         """
         number = len(self.levels) - 1
         assembly = self.levels[number]

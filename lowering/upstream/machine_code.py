@@ -1,8 +1,8 @@
 """From loops to machine code by upstream's tools, and the machine code as a function on arrays.
 
 `mlir-opt` lowers the module to the dialect `llvm`, and `mlir-translate` prints it as LLVM IR. LLVM's `opt` and `llc`
-make it machine code where they are installed, and llvmlite otherwise. An engine of llvmlite loads it. A function is
-called as C does: arrays by descriptors of memrefs, and numbers as they are.
+make machine code where they are installed, and llvmlite otherwise. An engine of llvmlite loads it. A function is called
+as in C: arrays are passed by descriptors of memrefs, and numbers as they are.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from ..native.llvm_jit import new_engine
 from ..nest.queries import functions
 from ..programs import find, find_all
 
-# The LLVM that llvmlite carries; tools of the same one go first.
+# The LLVM that llvmlite carries; tools of the same version are preferred.
 LLVM_MAJOR: int = llvm.llvm_version_info[0]
 MOST_SECONDS = 300
 # From upstream's loops to the dialect `llvm`.
@@ -52,7 +52,7 @@ class Tools:
     """Programs of one LLVM, as their paths; `opt` and `llc` are None where they are not installed.
 
     Attributes:
-        major: the version of LLVM that they are of.
+        major: their version of LLVM.
     """
 
     major: int
@@ -63,10 +63,10 @@ class Tools:
 
 
 def find_tools() -> Tools:
-    """Return the tools of llvmlite's LLVM, or of the newest other one that is on the PATH.
+    """Return the tools of llvmlite's LLVM, or of the newest other LLVM that is on the PATH.
 
     Raises:
-        DependencyError: there is no `mlir-opt` with its `mlir-translate`, or only one that llvmlite cannot read from.
+        DependencyError: there is no `mlir-opt` with its `mlir-translate`, or llvmlite cannot read their output.
     """
     try:
         return _tools_of(LLVM_MAJOR)
@@ -84,7 +84,7 @@ def find_tools() -> Tools:
 
 
 def run_tool(command: Sequence[str], text: str | bytes) -> bytes:
-    """Run a program on a text and return what it prints; raises CompileError where it fails."""
+    """Run a program on a text and return its output; raises CompileError where it fails."""
     given = text.encode() if isinstance(text, str) else text
     try:
         return subprocess.run(command, input=given, capture_output=True, timeout=MOST_SECONDS, check=True).stdout
@@ -112,15 +112,15 @@ def _tools_of(major: int) -> Tools:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamCode:
-    """What upstream made of a module.
+    """The results of upstream's tools for a module.
 
     Attributes:
-        mlir: the text that `mlir-opt` was given.
-        llvm_ir: what `mlir-translate` made of it, not optimised.
+        mlir: the input of `mlir-opt`.
+        llvm_ir: the output of `mlir-translate`, not optimised.
         assembly: the assembly of the machine code.
         object_code: the machine code.
         command: a pipe of programs that makes the assembly of `mlir`, as a shell takes it.
-        remark: what is not in the command; empty where it is all.
+        remark: the steps that are not in the command; empty where it has all.
         name, type_: of the module's function.
     """
 
@@ -137,7 +137,7 @@ class UpstreamCode:
         """Load the machine code, and return a function from views and scales to a call, as `c_call` returns it.
 
         Raises:
-            CompileError: it calls what this process does not have.
+            CompileError: it calls a function that this process does not have.
         """
         unknown = [name for name in _declared(self.llvm_ir) if llvm.address_of_symbol(name) is None]
         if unknown:  # LLVM would end the process
@@ -159,7 +159,7 @@ def compile_upstream(module: ModuleOp, tools: Tools) -> UpstreamCode:
 
     Raises:
         ScheduleError: it has operations of ours.
-        CompileError: a tool rejects it; the message has the tool and what it says.
+        CompileError: a tool rejects it; the message has the tool and its error.
     """
     strict = strict_module(module)
     function = functions(strict)[0]
@@ -196,7 +196,7 @@ def _by_llvmlite(llvm_ir: str) -> tuple[str, bytes]:
         module = llvm.parse_assembly(llvm_ir)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise CompileError(f"mlir-translate prints what LLVM cannot read: {reason}", file="<stdin>") from None
+        raise CompileError(f"LLVM cannot read the output of mlir-translate: {reason}", file="<stdin>") from None
     module.triple, module.data_layout = llvm.get_default_triple(), str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     builder = llvm.create_pass_builder(machine, options)
@@ -205,7 +205,7 @@ def _by_llvmlite(llvm_ir: str) -> tuple[str, bytes]:
 
 
 def _declared(llvm_ir: str) -> list[str]:
-    """Return the functions that LLVM IR calls and does not define, without those of LLVM."""
+    """Return the functions that LLVM IR calls and does not define, without LLVM's own."""
     names = re.findall(r'^declare [^@\n]*@"?([\w.$]+)"?\(', llvm_ir, flags=re.MULTILINE)
     return [name for name in names if not name.startswith("llvm.")]
 
@@ -260,12 +260,13 @@ def c_call(
     Args:
         address: of the function `C_FORM` with its name.
         type_: of the function as the module has it.
-        views: what its memrefs are, as `bind_arguments` returns them.
-        scales: the numbers behind them.
+        views: its memrefs, as `bind_arguments` returns them.
+        scales: the numbers that follow them.
     """
     descriptors = [memref_descriptor(view) for view in views]
     kinds = [_kind(argument) for argument in type_.inputs.data[len(views) :]]
-    numbers = [_number(scale, kind) for scale, kind in zip(scales, kinds, strict=True)]
+    floats = ctypes.c_float, ctypes.c_double
+    numbers = [scale if kind in floats else kind(int(scale)) for scale, kind in zip(scales, kinds, strict=True)]
     result = ctypes.c_int64 if type_.outputs.data else None
     function = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * len(views), *kinds)(address)
     given = [*map(ctypes.addressof, descriptors), *numbers]
@@ -288,7 +289,3 @@ def _kind(type_: Attribute) -> Any:
     if isinstance(type_, IntegerType):
         return getattr(ctypes, f"c_int{type_.width.data}")
     return {Float32Type: ctypes.c_float, Float64Type: ctypes.c_double}[type(type_)]
-
-
-def _number(scale: float, kind: Any) -> Any:
-    return scale if kind in (ctypes.c_float, ctypes.c_double) else kind(int(scale))

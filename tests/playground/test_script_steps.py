@@ -90,7 +90,7 @@ def test_steps_in_another_order_have_no_frozen_value_and_a_kernel_by_their_pipel
 
 
 def test_a_perfect_tile_must_be_proved_and_stays_in_the_trace(script):
-    with pytest.raises(gn.ScheduleError, match="tail=perfect needs a number of iterations that 8 divides"):
+    with pytest.raises(gn.ScheduleError, match="tail=perfect needs a trip count that 8 divides"):
         script.tile("inner", 8, tail="perfect")
     script.specialize().tile("inner", 8, tail="perfect")
     known: dict = {}

@@ -1,8 +1,8 @@
-"""The known subteam: the threads of the last parallel launch, for a call that is as it was then.
+"""The known subteam: the threads of the last parallel launch, for calls under unchanged settings.
 
-To ask how many threads a launch may use takes Python 1.5 microseconds, and 2 where a kernel has just left none of its
-code in the caches. Machine code sees in a tenth of that whether all that decides it, but the quota, is what it was. It
-compares words that Python wrote.
+Python takes 1.5 microseconds to find the number of threads of a launch, and 2 where a kernel has just evicted its code
+from the caches. Machine code takes a tenth of that to see whether the settings that decide the number, except for the
+quota, are unchanged. It compares words that Python wrote.
 """
 
 import ctypes
@@ -18,15 +18,15 @@ from ..llvm_jit import address_in, keep_for_ever
 from .thread_team import libc
 
 _MISSING = object()
-# Modules of Numba, which need not be imported, and the attribute of each that counts: whether it has started threads,
-# each of which may be set to fewer; and how many it has.
+# Modules of Numba, which need not be imported, and the attribute of each that matters: whether Numba has started its
+# threads, whose number each Python thread may lower; and their number.
 _POOL, _CONFIG = ("numba.np.ufunc.parallel", "_is_initialized"), ("numba.core.config", "NUMBA_NUM_THREADS")
 _ATTRIBUTES = _POOL, _CONFIG
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadSettings:
-    """What decides how many threads a launch may use, beside the cores of its caller and Numba.
+    """The settings that decide how many threads a launch may use, beside the cores of its caller and Numba.
 
     Attributes:
         scope: a ContextVar with a default.
@@ -37,13 +37,13 @@ class ThreadSettings:
     values: tuple[tuple[dict[Any, Any], Any], ...]
 
     def now(self) -> tuple[Any, ...]:
-        """Return the objects that settings are now: of the scope, of the values, and the modules of Numba."""
+        """Return the present objects of the settings: of the scope, of the values, and the modules of Numba."""
         values = (dictionary.get(key, _MISSING) for dictionary, key in self.values)
         return self.scope.get(), *values, *(sys.modules.get(name, _MISSING) for name, _ in _ATTRIBUTES)
 
 
 class KnownSubteam:
-    """Words that machine code compares with what is there when it is called."""
+    """Words that machine code compares with the present settings."""
 
     def __init__(self, settings: ThreadSettings):
         """Know nothing; the words live as long as this."""
@@ -55,7 +55,7 @@ class KnownSubteam:
 
     @property
     def address(self) -> int:
-        """Where the words are."""
+        """The address of the words."""
         return self._words.buffer_info()[0]
 
     def forget(self) -> None:
@@ -65,7 +65,7 @@ class KnownSubteam:
     def remember(self, subteam: int, settings: tuple[Any, ...]) -> None:
         """Note the subteam of a launch, 0 for none, and the settings that it was found with, where they still hold.
 
-        That is done when the same settings come for the second time: a scope around each call would never come back.
+        They are noted when they come for the second time in a row, since a new scope around each call never comes back.
         Where Numba has started its threads, each of which may be set to fewer, nothing is known.
         """
         seen, self._seen = self._seen, settings
@@ -86,11 +86,11 @@ class KnownSubteam:
             found += [_address(module), id(names) if is_there else 0, _address(names.get(attribute, _MISSING))]
         words = [subteam or NO_SUBTEAM, id(scope), *found, *mask]
         self._words[:] = array("q", words)  # one step for other threads
-        self._noted = settings  # another object at the address of one that is gone would be taken for it
+        self._noted = settings  # keeps the objects alive: a new one at the address of an old one would pass for it
 
 
 def known_words(known: KnownSubteam) -> dict[str, int]:
-    """Return the words of machine code that compares, by their names; what they point to is kept for ever."""
+    """Return the words of the code that compares, by their names; the objects that they point to are kept for ever."""
     keep_for_ever((known, sys.modules, _ATTRIBUTES))
     words = {"known": known.address, "known scope": id(known.settings.scope), "sys.modules": id(sys.modules)}
     for number, (dictionary, key) in enumerate(known.settings.values):
@@ -113,7 +113,7 @@ def _address(value: Any) -> int:
 
 
 def _mask() -> Sequence[int] | None:
-    """Return the words of the cores that this thread may use: 0 where no system tells, None where it fails to."""
+    """Return the mask of the cores that this thread may use: zeros where no function tells, None where it fails."""
     mask, get = (ctypes.c_int64 * MASK_WORDS)(), _affinity_function()
     return list(mask) if get is None or get(0, ctypes.c_size_t(MASK_BYTES), mask) >= 0 else None
 

@@ -1,9 +1,9 @@
 """The thread team: threads that share the tiles of a kernel, as machine code.
 
 Each member has a range of tiles, takes them one by one, and then steals tiles from the others; the caller is the first
-member. It waits only for members that have begun a tile, never for one that the system has yet to wake: where no other
-core is free, it runs all tiles itself. Numba's threads and OpenMP's split the work statically and wait for all of them,
-which costs a time slice of the system, some milliseconds, whenever a thread is late.
+member. It waits only for members that have begun a tile, and not for members that the system has yet to wake: where no
+other core is free, it runs all tiles itself. Numba's threads and OpenMP's split the work statically and wait for each
+thread, which costs a time slice of the system, some milliseconds, whenever a thread is late.
 
 An idle member spins for some 100 microseconds, and then sleeps. A woken member may run on every core that the caller
 may use but the caller's own: Linux tends to wake it there, where it would wait for the caller.
@@ -28,7 +28,7 @@ _CALLED = (
 # Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash.
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
 
-# What kernels take and the C library puts on a stack beside it, whatever `ulimit -s` says: 128 KiB were enough.
+# The stack of each thread, whatever `ulimit -s` says: kernels and the C library need less than 128 KiB.
 STACK_BYTES = 1 << 20
 # Room for a pthread_attr_t: 56 bytes with glibc on x86-64, 64 on AArch64 and macOS.
 ATTRIBUTES_WORDS = 16
@@ -67,7 +67,7 @@ class Team:
         """Make a team of one.
 
         Args:
-            most: how many members it may ever have.
+            most: the largest number of members that it may have.
             store: stores its machine code.
 
         Raises:
@@ -84,8 +84,8 @@ class Team:
         self._words = (ctypes.c_int64 * words).from_address(self.address)
         self._words[At.SIZE] = self._words[At.WANTED] = 1
         for members in range(1, most + 1):
-            place, said = self._subteam(members), (self._address_of("run"), self.address, members)
-            self._words[place : place + len(said)] = said
+            place, values = self._subteam(members), (self._address_of("run"), self.address, members)
+            self._words[place : place + len(values)] = values
 
     def of(self, members: int) -> int:
         """Return the address of the subteam of `members` members at most, the caller included.
@@ -96,7 +96,7 @@ class Team:
         No signal handler may interrupt this where the team is too small: a thread that was started and not counted
         would be started again.
         """
-        # Another thread may gather meanwhile, and a signal handler: with those that have started.
+        # Meanwhile another thread or a signal handler may gather, with the threads that have started.
         if self.size < members and self._starting.acquire(blocking=False):
             try:
                 self._start_all(min(members, self._most))

@@ -129,7 +129,7 @@ def _run(module: ir.Module) -> None:
     for most in (tiles, code.look(team, At.SIZE)):
         parts = code.select(code.icmp_signed("<", parts, most), parts, most)
     alone, shared = code.append_basic_block("alone"), code.append_basic_block("shared")
-    code.need(code.icmp_signed(">", parts, I64(1)), alone)
+    code.require(code.icmp_signed(">", parts, I64(1)), alone)
     code.cbranch(code.same(code.exchange(team, At.BUSY, 1), I64(0)), shared, alone)
     code.position_at_end(alone)
     total = code.variable(I64(0))
@@ -197,9 +197,9 @@ def _place(module: ir.Module) -> None:
     keep = code.append_basic_block("keep")
     mask = code.add(team, I64(WORD_BYTES * At.MASK))
     core = code.sext(code.call_c("sched_getcpu"), I64)
-    code.need(code.icmp_unsigned("<", core, I64(8 * MASK_BYTES)), keep)
+    code.require(code.icmp_unsigned("<", core, I64(8 * MASK_BYTES)), keep)
     size = code.call_c("sched_getaffinity", I64(0), I64(MASK_BYTES), mask)
-    code.need(code.icmp_signed(">=", size, I32(0)), keep)
+    code.require(code.icmp_signed(">=", size, I32(0)), keep)
     word = code.after(mask, code.udiv(core, I64(64)))
     others = code.and_(code.word(word, 0), code.not_(code.shl(I64(1), code.urem(core, I64(64)))))
     code.put(word, 0, others)
@@ -209,8 +209,8 @@ def _place(module: ir.Module) -> None:
         code.store(code.or_(code.load(any_), bits), any_)
         code.store(code.mul(code.xor(code.load(hash_), bits), I64(_MIX)), hash_)
     mixed = code.xor(code.load(hash_), code.word(team, At.SIZE))
-    code.need(code.not_(code.same(code.load(any_), I64(0))), keep)
-    code.need(code.not_(code.same(mixed, code.word(team, At.PLACED))), keep)
+    code.require(code.not_(code.same(code.load(any_), I64(0))), keep)
+    code.require(code.not_(code.same(mixed, code.word(team, At.PLACED))), keep)
     code.put(team, At.PLACED, mixed)
     with code.counted(code.sub(code.word(team, At.SIZE), I64(1))) as number:
         handle = code.word(code.member(team, code.add(number, I64(1))), Member.HANDLE)
@@ -246,9 +246,9 @@ def _await(module: ir.Module) -> None:
     code.exchange(member, Member.ASLEEP, 1)
     leave_where_new(stay)
     code.branch(sleep)
-    code.position_at_end(sleep)  # until the caller has taken the mark away and posted: a signal may wake before
+    code.position_at_end(sleep)  # until the caller has cleared ASLEEP and posted, as a signal may wake earlier
     code.cbranch(code.has_waited(member), lie, sleep)
-    code.position_at_end(stay)  # a caller that has the mark posts: take that, too
+    code.position_at_end(stay)  # a caller that has cleared ASLEEP posts, so wait for that
     code.cbranch(code.same(code.exchange(member, Member.ASLEEP, 0), I64(1)), awake, sleep)
     code.position_at_end(awake)
     code.count(team, At.SLEEPERS, -1)
@@ -270,8 +270,8 @@ def _serve(module: ir.Module) -> None:
     code.store(generation, seen)
     code.count(team, At.ACTIVE, 1)
     leave = code.append_basic_block("leave")
-    code.need(code.same(code.look(team, At.GENERATION), generation), leave)
-    code.need(code.icmp_signed("<", me, code.word(team, At.PARTS)), leave)
+    code.require(code.same(code.look(team, At.GENERATION), generation), leave)
+    code.require(code.icmp_signed("<", me, code.word(team, At.PARTS)), leave)
     code.use_modes(team, keep=False)
     total = code.call_function("work", team, me)
     code.atomic_rmw("add", code.place(team, At.TOTAL), total, "seq_cst")
@@ -284,7 +284,7 @@ def _serve(module: ir.Module) -> None:
 
 
 def team_object(words: Sequence[str]) -> bytes:
-    """Return the object code of a team, which knows the functions of the C library of these names."""
+    """Return the object code of a team; its words are the functions of the C library of these names."""
     module = WordModule("gathernest_team", words)
     for function in (_work, *((_place,) if PLACING[0] in words else ()), _wake, _run, _await, _serve):
         function(module)

@@ -1,4 +1,4 @@
-"""The passes on operators: attributes normalised, element types erased, tensors made memrefs, dimensions collapsed."""
+"""The passes on operators: they normalise attributes, erase element types, make memrefs and collapse dimensions."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class NormalizeGather(ModulePass):
     """Make axis and batch_dims of every gather non-negative.
 
     A negative axis counts from the rank of data, a negative batch_dims from the rank of indices. Their ranges, and the
-    sizes of the batch dimensions, are checked with the operator's own words.
+    sizes of the batch dimensions, are checked; errors use the names of the operator's document.
 
     Preconditions: none.
 
@@ -74,7 +74,7 @@ class EraseElementType(ModulePass):
     """Replace element types by integers of their width in bytes.
 
     A gather moves bytes, so one kernel serves every type of a width. The width is the largest power of two, at most
-    16 bytes, that divides the element and every stride it is reached by; an element of several widths (a string of
+    16 bytes, that divides the element and the strides; an element of several widths (a string of
     10 bytes is five of two) gets one more dimension. The elements of a gradient or a reduction are added, so they stay
     numbers: floats, signless integers, and complex numbers as two floats. Unsigned indices become signless, and the op
     says `unsigned`.
@@ -122,7 +122,7 @@ def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
 
 
 def _erase_to_number(gather: OperatorOp) -> None:
-    """Make the elements of a sum what they are added as: signless integers, and the two parts of a complex."""
+    """Give the elements of a sum the type in which they are added: signless integers, or the two parts of a complex."""
     if isinstance(gather, WeightedOp) and _is_unsigned(gather.source.type):
         gather.unsigned_data = UnitAttr()
     for value in (gather.source, gather.target):
@@ -171,7 +171,7 @@ def _erase_indices(gather: OperatorOp) -> None:
 
 
 def _byte_strides(attributes: ArrayAttr[DictionaryAttr] | None, number: int) -> list[int]:
-    """Return the byte strides that an operand is known to have; none where they are multiples of the element."""
+    """Return the byte strides that an operand carries; none where it is contiguous."""
     strides = None if attributes is None else attributes.data[number].data.get(BYTE_STRIDES)
     return list(strides.get_values()) if isinstance(strides, DenseArrayBase) else []  # type: ignore[arg-type]
 
@@ -284,9 +284,9 @@ def _global_indices(module: ModuleOp, function: func.FuncOp, gather: OperatorOp)
 class CollapseDims(ModulePass):
     """Merge dimensions until data is (batch, outer, axis, inner).
 
-    One kernel then serves every rank and axis. Dimensions merge where the strides of every array they occur in allow
-    it; where they do not, a role keeps several (`outer_0`, `outer_1`), so that strided arrays stay views. Each argument
-    carries the view as `#gather.view`, from which the run time and the interpreter make it.
+    One kernel then serves every rank and axis. Dimensions merge where the strides of all arrays that have them allow
+    it; elsewhere a role keeps several (`outer_0`, `outer_1`), so that strided arrays stay views. Each argument carries
+    `#gather.view`, from which the run time and the interpreter make its view of the caller's array.
 
     Preconditions: gather on memrefs that are arguments, normalised axis and batch_dims.
 
@@ -313,7 +313,7 @@ class CollapseDims(ModulePass):
 
 def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> None:
     if any(VIEW in entries.data for entries in (function.arg_attrs.data if function.arg_attrs is not None else ())):
-        return  # merged already: the views say how the caller's own arrays are seen
+        return  # merged already: the views are of the caller's own arrays
     arrays = gather.table, gather.indices, gather.slices
     if len(set(arrays)) != 3:
         raise ScheduleError("collapse-dims: data, indices and out must be three different memrefs")

@@ -1,4 +1,4 @@
-"""The pass `check-indices`: when each index is checked, within the scheduled nest, level 3."""
+"""The pass `check-indices`: it chooses when each index is checked, within the scheduled nest, level 3."""
 
 import math
 from collections.abc import Sequence
@@ -66,11 +66,11 @@ from ...schedule.machine_model import LINE_BYTES
 from ...schedule.steps import MAX_LINES, WHOLE_ROW
 from ..owners.sort_indices import COUNTING
 
-# Lines of indices that a fused check prefetches for the next iteration; the processor fetches those behind them itself.
+# A fused check prefetches this number of lines of the next iteration's indices; the processor fetches the rest itself.
 LINES_AHEAD = 4
 WIDTHS = (8, 16, 32)  # bits of a staged position
-# Indices that a check stages at a time, and how many bytes ahead others are prefetched. With 32 lanes a check takes as
-# long; without prefetches 1.08 times as long, and 1.2 times where LLVM makes vectors of a loop over one index (Zen 4).
+# A staged check takes 16 indices at a time, and prefetches 4 KB ahead. Relative to its time, 32 lanes take 1.0, no
+# prefetches 1.08, and a loop over one index, which LLVM vectorises, 1.2 (Zen 4).
 LANES, BYTES_AHEAD = 16, 4096
 
 # Dimensions, each with the induction variable of the old check, if it has one.
@@ -81,9 +81,9 @@ Dims = list[tuple[LoopName, SSAValue | None]]
 class CheckIndices(ModulePass):
     """Choose when each index is checked: before all copies, or with them.
 
-    `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
-    twice, and two nests start threads. (The nest that copies may be one that adds: all of this is for gradients and
-    reductions, too.)
+    `fold-bounds` leaves a nest that checks all indices and, behind it, a nest that copies: every index is read from
+    memory twice, and two nests start threads. (In gradients and reductions the second nest adds; the pass is for them,
+    too.)
 
     | how     | an index is checked                  | out is written           | for                            |
     |---------|--------------------------------------|--------------------------|--------------------------------|
@@ -92,15 +92,15 @@ class CheckIndices(ModulePass):
     | staged  | with the others, and resolved        | once all are valid       | an axis of few positions       |
     | counted | by the lengths of the owners' lists  | before the last is known | listed elements of a gradient  |
 
-    Where out is written before the last index is checked, the function carries `gather.fresh_out`: where it returns
-    another number than 0, out holds anything, and the caller discards it. `stage-result` makes it a function for an out
-    that somebody has.
+    Where out is written before the last index is checked, the function carries `gather.fresh_out`: if it returns a
+    number other than 0, out holds anything, and the caller discards it. `stage-result` turns it into a function for an
+    out that somebody has.
 
     **Fused.** The indices of a tile, or of a batch, are checked while they are on their way to the caches, and then
     read from there. An iteration with an index out of range copies nothing, so nothing outside of data is read. While
-    one copies, indices of the next are prefetched. The rows of a tile are checked by one loop where they lie in one
-    run. The nests that clear and scale out run whatever the indices are. Owners have a loop over tiles of indices each,
-    which all of them check.
+    an iteration copies, the indices of the next one are prefetched. One loop checks the rows of a tile where they lie
+    in one run. The nests that clear and scale out run whatever the indices are. Each owner has a loop over tiles of
+    indices, and checks all of them.
 
     before                              after check-indices{how=fused loop=indices_o}
         for check_indices in 0..n           for indices_o in 0..n step 256
@@ -112,9 +112,8 @@ class CheckIndices(ModulePass):
                                               bad += bad_here
 
     **Staged.** The nest that checks resolves each index, too, and writes its position as an integer of 1, 2 or 4 bytes.
-    The second one reads these, as do the prefetches and owners that resolve an index each. Every index is read once, so
-    the positions need no clamp. The memory is taken before anything is written, so a call that gets none leaves out as
-    it was.
+    The second nest, its prefetches and its owners read these positions. Every index is read once, so the positions need
+    no clamp. The memory is taken before anything is written, so a call that gets none leaves out as it was.
 
     before                              after check-indices{how=staged bits=8}
         for check_indices in 0..n           for check_indices in 0..n
@@ -126,8 +125,8 @@ class CheckIndices(ModulePass):
 
     **Counted.** Each position has one owner, so each valid index is on the list of one owner. An owner lists an index
     only if it is within the axis, instead of clamping it, and the lengths of all lists are summed: the sum is the
-    number of indices exactly where each of them is valid. (Where another thread writes to the indices meanwhile it may
-    be larger, which counts as well.) No nest checks indices any more; they are read from memory once less.
+    number of indices exactly where each of them is valid. (Where another thread writes to the indices meanwhile the sum
+    may be larger, which counts as invalid, too.) No nest checks indices any more; they are read from memory once less.
 
     before                                after check-indices{how=counted}
         for check_indices in 0..n             for owners(first) in ...
@@ -141,8 +140,8 @@ class CheckIndices(ModulePass):
               for indices_i in 0..count       bad = |n - listed|
                 out[positions[k]] += ...
 
-    Preconditions: `fold-bounds` has run. Fused: the loop is around all that is copied or added, and around what lists
-    indices, and no loop in it is parallel; loops of the nest that checks may be tiled and parallel, since they are made
+    Preconditions: `fold-bounds` has run. Fused: the loop is around all copies, additions and lists of indices, and no
+    loop in it is parallel; loops of the nest that checks may be tiled and parallel, since they are made
     anew; owners that check need a position to own, which the function carries as `gather.min_axis_sizes`. Staged: the
     check is one loop over all indices, or over tiles of them; the indexed axis has no more than 2**bits positions,
     which the function carries as `gather.most_axis_size`. Counted: `compact-indices` lists positions and elements, one
@@ -150,14 +149,14 @@ class CheckIndices(ModulePass):
 
     Options:
         how: before, fused, staged or counted.
-        loop: of a fused check, its loop; the innermost parallel one when omitted, and nothing is done where none is
+        loop: the loop of a fused check; the innermost parallel one when omitted, and nothing is done where none is
             parallel. Where a loop at or around it repeats the indices, they are checked and counted each time: the
-            number is 0 all the same exactly where every index is valid.
-        lines: of a fused check: lines of 64 bytes, the first of the indices that the next iteration checks, prefetched
-            before the copy, 1 to 64; 0 for all of them, by the loops that read the indices of this one in vectors, a
-            step at a time.
-        bits: of a staged position, 8, 16 or 32: fewer than an index has. Where it is omitted, as many as a static axis
-            needs, and nothing is done where the axis is dynamic or needs as many as an index has.
+            number is still 0 exactly where every index is valid.
+        lines: for a fused check, the number of lines of 64 bytes, 1 to 64, of the indices of the next iteration that
+            are prefetched before the copy; 0 for all of them, step by step in the loops that read the indices of this
+            iteration in vectors.
+        bits: the bits of a staged position, 8, 16 or 32, fewer than an index has. When omitted, a static axis decides;
+            nothing is done where the axis is dynamic or needs the bits of an index.
 
     Input:
         %n_outside = gather.loop check_indices(%i) = %c0 to %n step %c1 sum { ... gather.yield %outside : i64 }
@@ -174,8 +173,8 @@ class CheckIndices(ModulePass):
 
     What it does not do: fuse the check of indices that are sorted by position (`group-indices`), which reads all of
     them before it adds; stage tuples of indices, or indices with gaps between them; count lists of the places of rows,
-    or of tuples. A function stays whose indices need no check, or are checked in such a way already, and with
-    `counted` one that lists nothing.
+    or of tuples. A function stays unchanged if its indices need no check or are checked in such a way already, or if it
+    lists nothing under `counted`.
 
     Raises:
         ScheduleError: a precondition does not hold, an option is out of range or of another check, or a loop repeats
@@ -195,9 +194,9 @@ class CheckIndices(ModulePass):
         if self.bits not in (*WIDTHS, None):
             raise ScheduleError(f"check-indices: expected bits=8, 16 or 32, got bits={self.bits}")
         if self.how != "fused" and (self.loop, self.lines) != (None, LINES_AHEAD):
-            raise ScheduleError(f"check-indices: loop and lines are those of a fused check, got how={self.how}")
+            raise ScheduleError(f"check-indices: loop and lines are options of a fused check, got how={self.how}")
         if self.how != "staged" and self.bits is not None:
-            raise ScheduleError(f"check-indices: bits are those of a staged check, got how={self.how}")
+            raise ScheduleError(f"check-indices: bits is an option of a staged check, got how={self.how}")
         for function in functions(op):
             if self.loop is not None:
                 find_loop(function, self.loop)
@@ -205,12 +204,12 @@ class CheckIndices(ModulePass):
                 self._check(function)
 
     def _check(self, function: func.FuncOp) -> None:
-        """Let a function with a check of its own check as `how` says."""
+        """Change the check of a function that has one as `how` says."""
         if self.how == "fused":
             parallel = [loop for loop in loops(function) if loop.parallel is not None and not loop.label.nest]
             found = parallel[-1:] if self.loop is None else [find_loop(function, self.loop)]
             for loop in found:
-                _Fusing(function, loop, self.lines, *guarded_copy(function, self.name)).fuse()
+                _Fusion(function, loop, self.lines, *guarded_copy(function, self.name)).fuse()
         elif self.how == "staged" and MOST_AXIS_SIZE not in function.attributes:
             bits = _fewest_bits(function) if self.bits is None else self.bits
             if bits is not None:
@@ -224,11 +223,11 @@ class CheckIndices(ModulePass):
 # Fused
 
 
-class _Fusing:
+class _Fusion:
     """One function: the nest that checks, the branch with the copy, and the loop that will have both.
 
-    `made` are the loops of the new check. The next iteration of `loop` begins where `moved` ends, the one of them that
-    runs along the dimension of `loop`, or the first inside that; None where there is none.
+    `made` are the loops of the new check. `moved` is the one of them along the dimension of `loop`, or the first inside
+    that: the next iteration of `loop` begins where it ends. It is None where there is no such loop.
     """
 
     def __init__(self, function: func.FuncOp, loop: LoopOp, lines: int, check: LoopOp, branch: scf.IfOp):
@@ -238,14 +237,14 @@ class _Fusing:
         self.moved: LoopOp | None = None
         if any(not loop.is_ancestor(op) for op in _accesses(function)):
             raise ScheduleError(
-                f"check-indices: {loop.label} is not around all that is copied or added; name a loop around it"
+                f"check-indices: {loop.label} is not around all copies and additions; name a loop around it"
             )
         outermost = self.around[-1]
         bounds = {around: slice_of([around.lower, around.upper], outermost) for around in self.around}
         listed = next((one for one in bounds if any(isinstance(op, memref.LoadOp) for op in bounds[one])), None)
         if listed is not None:
             raise ScheduleError(
-                f"check-indices: {listed.label} runs over what was listed before, and no index that is outside is; "
+                f"check-indices: {listed.label} runs over a list, which has no index that is outside; "
                 "name the loop over tiles of indices"
             )
         sorting = next((one for one in loops(branch) if one.label.startswith(f"{COUNTING}_indices")), None)
@@ -267,10 +266,10 @@ class _Fusing:
         Rewriter.erase_op(self.check)
         self.function.attributes[FRESH_OUT] = UnitAttr()
         if any(around.label.dimension == "owners" for around in self.around):
-            _ask_for_positions(self.function)
+            _require_positions(self.function)
 
     def _check_here(self) -> SSAValue:
-        """Put the check at the start of the loop's body, and the rest of that under it; return the count."""
+        """Put the check at the start of the loop's body, and the rest of the body under it; return the count."""
         rest = [op for op in self.loop.body.block.ops if not isinstance(op, YieldOp)]
         Rewriter.erase_op(self.loop.terminator)
         buffers = [op for op in rest if isinstance(op, memref.AllocaOp)]  # memory is taken once, not in a branch
@@ -295,12 +294,12 @@ class _Fusing:
         return count
 
     def _nest(self) -> SSAValue:
-        """Build the loops that check what one iteration reads, and return how many of its indices are outside."""
+        """Build the loops that check the indices of one iteration, and return the number of those outside."""
         innermost = chain(self.check)[-1]
         (counted,) = innermost.terminator.operands
         ops = slice_of([counted], self.check)
         builder, made, mapping = builder_at_end(self.loop, innermost), self.made, dict[SSAValue, SSAValue]()
-        # The load of an index from a view of all indices as one dimension, if that is how they are read.
+        # The check may read indices from a view of all of them as one dimension.
         run = next((op for op in ops if isinstance(op, memref.LoadOp) and op.memref is not viewed(op.memref)), None)
         rows = None if run is None else self._rows_of_tile(builder, run)
         if run is not None and rows is not None:
@@ -347,7 +346,7 @@ class _Fusing:
     def _rows_of_tile(self, builder: NestBuilder, run: memref.LoadOp) -> LoopBounds | None:
         """Insert the bounds of a tile of rows in the run of all indices; None where no tile has whole rows.
 
-        One loop over them has no short rows, each of which LLVM would check by itself or load from all rows at once.
+        One loop over the run avoids short rows, which LLVM would check one by one, or load from all rows at once.
         """
         indices = viewed(run.memref)
         view = view_of(indices, self.function)
@@ -366,9 +365,9 @@ class _Fusing:
         return first, last, one
 
     def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> Dims:
-        """Return the dimensions of the loops that check, each with the induction variable of now, if it has one.
+        """Return the dimensions of the loops that check, each with its present induction variable, if it has one.
 
-        One loop over all indices becomes those over the dimensions of the array.
+        One loop over all indices becomes a loop over each dimension of the array.
         """
         if run is None:
             used = {operand for op in ops for operand in op.operands}
@@ -388,7 +387,7 @@ class _Fusing:
         return builder.index(0), builder.size(indices, view.dims.index(name), name), one
 
     def _prefetch_all(self, body: Block) -> bool:
-        """Prefetch all, each step of a loop over vectors those in its place; return whether there is such a loop."""
+        """Prefetch all indices in steps of the loops that read them in vectors; return whether there are such loops."""
         swept: list[LoopOp] = []
         for load in [op for op in body.walk() if isinstance(op, memref.LoadOp)]:
             reading, indices = load.parent_op(), self.function.body.block.args[1]
@@ -429,7 +428,7 @@ class _Fusing:
 
 
 def _accesses(function: func.FuncOp) -> list[Operation]:
-    """Return the loads of data, and what stores or adds to out, but for the nests that clear and scale it."""
+    """Return the loads of data, and the stores and additions to out outside of the nests that clear and scale it."""
     arguments = {function.body.block.args[0], function.body.block.args[2]}
     accesses = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, MaskedLoadOp, AccumulateOp)
     return [
@@ -441,8 +440,8 @@ def _accesses(function: func.FuncOp) -> list[Operation]:
     ]
 
 
-def _ask_for_positions(function: func.FuncOp) -> None:
-    """Let the function carry that no axis is empty: where it is, no owner would check an index."""
+def _require_positions(function: func.FuncOp) -> None:
+    """Mark the function as one for axes that are not empty: on an empty axis, no owner would check an index."""
     view = view_of(function.body.block.args[2], function)
     assert view is not None
     axes = sum(name.role == "axis" for name in view.dims)
@@ -475,7 +474,7 @@ def _axis_sizes(function: func.FuncOp) -> list[int]:
 
 
 def _fewest_bits(function: func.FuncOp) -> int | None:
-    """Return the bits that positions of a static axis need; None of a dynamic one, or where an index has as few."""
+    """Return the bits that positions of a static axis need; None where it is dynamic or an index has no more bits."""
     if len(function.body.block.args) < 2 or not (sizes := _axis_sizes(function)) or min(sizes) < 0:
         return None
     indices = SSAValue.get(function.body.block.args[1], type=MemRefType).type
@@ -499,7 +498,7 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
         raise ScheduleError(f"check-indices: {bits} bits hold {1 << bits} positions, and the axis has {most}")
     memory = builder_before(check).named(memref.AllocOp.get(width, None, [DYNAMIC_INDEX], [check.upper]), "positions")
     uses = [_Use(load) for load in copied]
-    _keep(innermost, checked[0], uses[0], memory)
+    _stage_position(innermost, checked[0], uses[0], memory)
     _vectorize(innermost)
     for use in uses:
         use.read(memory)
@@ -510,7 +509,7 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
 class _Use:
     """An index that the copy reads: its load, the operations that resolve and clamp it, and the position they give.
 
-    `extension` makes 64 bits of it, and `size` is what is added to one below zero; None where nothing is.
+    `extension` extends it to 64 bits, and `size` is added to a negative one; each is None where that is not done.
     """
 
     def __init__(self, load: memref.LoadOp):
@@ -540,8 +539,8 @@ class _Use:
         erase_unused(self.ops)
 
 
-def _keep(innermost: LoopOp, load: memref.LoadOp, use: _Use, memory: SSAValue) -> None:
-    """Let the loop that checks write the position of each index, resolved as in the copy."""
+def _stage_position(innermost: LoopOp, load: memref.LoadOp, use: _Use, memory: SSAValue) -> None:
+    """Make the loop that checks write the position of each index, resolved as in the copy."""
     builder = NestBuilder(InsertPoint.before(innermost.terminator), use.load)
     position: SSAValue = load.res
     if use.extension is not None:
@@ -559,7 +558,7 @@ def _keep(innermost: LoopOp, load: memref.LoadOp, use: _Use, memory: SSAValue) -
 
 
 def _vectorize(loop: LoopOp) -> None:
-    """Check and keep some indices at a time, as vectors, and prefetch those that a later step reads."""
+    """Check and stage indices in vectors, and prefetch the indices of a later step."""
     (count,) = loop.terminator.operands
     (kept,) = [op for op in loop.body.block.ops if isinstance(op, memref.StoreOp)]
     (load,) = [op for op in loop.body.block.ops if isinstance(op, memref.LoadOp)]
@@ -589,7 +588,7 @@ def _vectorize(loop: LoopOp) -> None:
 def _place_in_run(builder: NestBuilder, load: memref.LoadOp) -> SSAValue:
     """Insert the place of an index among all, from its subscripts.
 
-    A constant in a subscript is added last: so the code generator sees which lanes lie side by side.
+    A constant in a subscript is added last, so that the code generator sees which lanes lie side by side.
     """
     assert isinstance(load.memref.type, MemRefType)
     sizes = load.memref.type.get_shape()
@@ -650,7 +649,7 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
 
 
 def _tile_of(listing: list[LoopOp], function: func.FuncOp) -> LoopOp:
-    """Return the loop over tiles of indices that loops list; raises ScheduleError where lists cannot count them."""
+    """Return the loop over the tiles that are listed; raises ScheduleError where lists cannot count the indices."""
     if len(_stores(listing[0])) != len(("positions", "elements", "count")):
         raise ScheduleError(
             "check-indices: expected owners that list a position and an element for each index; lists of a gradient of "
@@ -670,7 +669,7 @@ def _stores(loop: LoopOp) -> list[memref.StoreOp | CompressStoreOp]:
 
 
 def _listed(loop: LoopOp) -> list[tuple[SSAValue, SSAValue]]:
-    """Return the positions that an iteration of a listing loop stores, each with the truth that it is an owner's."""
+    """Return the positions that an iteration of a listing loop stores, each with the condition that it is owned."""
     positions, _, counting = _stores(loop)
     if isinstance(positions, CompressStoreOp):
         lanes, truths = positions.value.owner, positions.mask.owner

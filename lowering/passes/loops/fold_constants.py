@@ -22,7 +22,7 @@ from ...nest.queries import static_size
 
 @dataclass(frozen=True)
 class FoldConstants(ModulePass):
-    """Fold what static sizes make constant.
+    """Fold operations that static sizes make constant.
 
     * `memref.dim` of a static size, and `arith.index_cast` of a constant, become constants.
     * `arith.minsi` and `arith.addi` of constants fold; a minimum of a value with itself is the value.

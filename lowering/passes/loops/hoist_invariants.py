@@ -24,8 +24,8 @@ class HoistInvariants(ModulePass):
 
     So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the loop
     stores to its memref, and stays inside the loops that its subscripts come from; a division by the size of an axis
-    moves when the code holds for axes that are not empty. An operation that was computed before the loop already, as by
-    the vector loop before its remainder loop, is reused.
+    moves when the code is for axes that are not empty. The result of the same operation before the loop, such as that
+    of the vector loop before its remainder loop, is reused.
 
     before                              after
         for indices in 0..n                 for indices in 0..n
@@ -65,8 +65,8 @@ class _Facts:
     """Facts that decide whether an operation may run although its loop does not.
 
     Attributes:
-        only_loads_and_stores: whether nothing else touches memory, and no memref has a second name but as a view.
-        has_axes: whether every axis is known to have a size, so that dividing by it is defined.
+        only_loads_and_stores: whether nothing else touches memory, and no two memrefs share memory except as views.
+        has_axes: whether no axis is empty, so that a division by its size is defined.
     """
 
     only_loads_and_stores: bool
@@ -97,10 +97,10 @@ def _hoist(loop: LoopOp, facts: _Facts) -> None:
 
 
 class _Before:
-    """The operations in front of a loop, in its block, that have there the result that they had.
+    """The operations before a loop, in its block, whose results a repetition right before the loop would give, too.
 
     Attributes:
-        known: finds the last one that is like another operation. A load is in it until its memory is written.
+        known: finds the last operation that is equal to a given one. A load is in it until its memory is written.
     """
 
     def __init__(self, loop: LoopOp):
@@ -110,7 +110,7 @@ class _Before:
             self.add(op)
 
     def add(self, op: Operation) -> None:
-        """Add an operation behind all others."""
+        """Add an operation after all others."""
         for memory in written(op):
             for load in self._loads.pop(memory, ()):
                 if load in self.known:
@@ -135,8 +135,8 @@ def _may_move(op: Operation, loop: LoopOp, facts: _Facts) -> bool:
 def _is_in_range(load: memref.LoadOp) -> bool:
     """Return whether each subscript of a load is in range.
 
-    It is an induction variable of an enclosing loop, its distance from the start of a tile no larger than the memref,
-    or a constant within a static size.
+    It is in range if it is an induction variable of an enclosing loop, its distance from the start of a tile no larger
+    than the memref, or a constant within a static size.
     """
     inductions = {loop.induction for loop in enclosing_loops(load)}
     shape = SSAValue.get(load.memref, type=MemRefType).type.get_shape()

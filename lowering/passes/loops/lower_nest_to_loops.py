@@ -1,4 +1,4 @@
-"""The pass `lower-nest-to-loops`: to upstream loops, level 4."""
+"""The pass `lower-nest-to-loops`: it turns the nest into upstream loops, level 4."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,8 @@ from ...nest.queries import functions, is_inside, loops, why_not_shared
 class LowerNestToLoops(ModulePass):
     """Turn named loops into upstream's `scf`, and masks into `scf.if`.
 
-    Parallel loops that stand directly in each other become one `scf.parallel`; what is computed between them moves to
-    the start of its body. A summing loop carries its sum, or reduces it. Every loop keeps its names as `gather.loops`.
+    Parallel loops directly inside one another become one `scf.parallel`; the operations between them move to the start
+    of its body. A summing loop carries its sum, or reduces it. Every loop keeps its names as `gather.loops`.
 
     Preconditions: no `gather.resolve` is left.
 
@@ -93,7 +93,7 @@ class _LowerAccumulate(RewritePattern):
 
 
 def _larger(type_: Attribute, total: SSAValue, element: SSAValue, first: SSAValue) -> list[Operation]:
-    """Return the larger one of what is in memory and an element, or the element where it is the first."""
+    """Return the larger of the value in memory and an element, or the element where it is the first."""
     more: list[Operation] = []
     if isinstance(type_, IntegerType):
         larger: Operation = arith.MaxSIOp(total, element)
@@ -108,7 +108,7 @@ def _larger(type_: Attribute, total: SSAValue, element: SSAValue, first: SSAValu
 
 
 def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:
-    """Test a mask once a row, around the loop that adds; return whether it is the same for all the row."""
+    """Test a mask once a row, around the loop that adds; return False where it is not the same for the whole row."""
     loop = op.parent_op()
     if not isinstance(loop, LoopOp) or loop.parallel is not None or loop.total is not None or is_inside(mask, loop):
         return False

@@ -1,4 +1,4 @@
-"""The pass `promote-sums`: the sums of a bag in registers, within the loops level."""
+"""The pass `promote-sums`: it keeps the sums of a bag in registers, within the loops level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,13 +38,13 @@ class PromoteSums(ModulePass):
               data[p, j:j+16]                 s1 += data[p, 16:32]
                                             out[i, 0:16], out[i, 16:32] = s0, s1
 
-    The division of a mean, a loop behind that over the bag, is one more operation on each sum before it is stored.
+    The division of a mean, a loop after the loop over the bag, is one more operation on each sum before it is stored.
 
-    The groups of `group-indices` are bags, too. Where the nest that clears has non-temporal stores, the sums are stored
-    so.
+    The groups of `group-indices` are bags, too. Where the nest that clears has non-temporal stores, the sums have them,
+    too.
 
-    Preconditions: the loops over the bags are what `lower-to-nest` or `group-indices` made. A bag whose row
-    has no known size, or more than 64 sums, stays as it is: its sums are in memory, and so in the first cache.
+    Preconditions: `lower-to-nest` or `group-indices` made the loops over the bags. A bag whose row has no known size,
+    or more than 64 sums, stays as it is: its sums are in memory, and so in the first cache.
 
     Input:
         scf.for %k = %c0 to %n_bag step %c1 {
@@ -81,7 +81,7 @@ def _name(loop: Operation) -> str:
 
 @dataclass(frozen=True)
 class _Sum:
-    """One element or vector of out that an iteration changes: by `add`, the last of what is computed from it."""
+    """One element or vector of out that an iteration changes; `add` computes its new value."""
 
     load: Load
     add: Operation
@@ -89,7 +89,7 @@ class _Sum:
 
     @property
     def place(self) -> tuple[SSAValue | int, ...]:
-        """Where it is, so that two of the same place are equal."""
+        """The place of the element; equal for two sums of one element."""
         return _place(self.store)
 
 
@@ -135,9 +135,9 @@ def _unroll_rows(bag: scf.ForOp) -> bool:
 
 
 def _trips(loop: scf.ForOp, bag: scf.ForOp) -> range | None:
-    """Return the induction values of a loop of known size, behind its lower bound where that is none; None of another.
+    """Return the induction values of a loop of known size, relative to a lower bound that is not constant; else None.
 
-    It may run within a tile of a row, which begins outside of the bag.
+    Such a loop runs within a tile of a row, which begins outside of the bag.
     """
     first, last, step = map(const_evaluate_operand, (loop.lb, loop.ub, loop.step))
     end = loop.ub.owner
@@ -155,7 +155,7 @@ def _place(op: Load | Store) -> tuple[SSAValue | int, ...]:
 
 
 def _sums_of(block: Block, loop: scf.ForOp) -> list[_Sum]:
-    """Return the addition of a block to memory: load, arithmetic and store of one place that the loop leaves."""
+    """Return the additions of a block to memory: load, arithmetic and store of a place that the loop leaves alone."""
     found: list[_Sum] = []
     for store in block.ops:
         if not isinstance(store, Store):
@@ -186,7 +186,7 @@ _COMBINING = (arith.AddiOp, arith.AddfOp, arith.MaxSIOp, arith.CmpfOp, arith.Sel
 
 
 def _carry(loop: scf.ForOp, block: Block, sums: list[_Sum]) -> list[Load]:
-    """Let the loop carry the sums from a load before it to a store behind it."""
+    """Make the loop carry the sums from a load before it to a store behind it."""
     before = InsertPoint.before(loop)
     begun: list[Load] = []
     outside = dict[SSAValue, SSAValue]()
@@ -279,7 +279,7 @@ def _divides_all(scaling: scf.ForOp, division: arith.DivfOp, stores: list[Store]
 
 
 def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-    """Let the branch around a block give the sums, and otherwise what they were; return its results."""
+    """Make the branch around a block give the new sums, or else the old ones; return its results."""
     branch, last = block.parent_op(), block.last_op
     assert isinstance(branch, scf.IfOp) and last is not None
     Rewriter.insert_op(made_from(last, scf.YieldOp(*totals)), InsertPoint.before(last))
@@ -295,7 +295,7 @@ def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAV
 
 
 def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
-    """Begin the sums with zero in place of what the nest that clears has written, and erase that nest."""
+    """Begin the sums with zero in place of a load from cleared memory, and erase the nest that clears."""
     clearing = [op for op in function.walk() if LoopName(_name(op)).nest == "clear"]
     outermost = [op for op in clearing if not any(other.is_ancestor(op) for other in clearing if other is not op)]
     if len(outermost) != 1:

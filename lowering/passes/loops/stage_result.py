@@ -1,4 +1,4 @@
-"""The pass `stage-result`: write to a buffer, and copy it to out in the end, within the scheduled nest, level 3."""
+"""The pass `stage-result`: it writes to a buffer and copies that to out, within the scheduled nest, level 3."""
 
 from dataclasses import dataclass
 
@@ -25,9 +25,9 @@ _ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, Accum
 class StageResult(ModulePass):
     """Write to a buffer, and copy it to out once all indices are valid.
 
-    A fused check writes before the last index is checked, so it is for results that nobody has yet. Here what it
-    writes is a buffer, and out is written last: a call that fails leaves it as it was. This pays where the result is
-    smaller than the indices, as the gradient of single elements often is: it is copied from a cache, and the indices
+    A fused check writes before the last index is checked, so it is for results that nobody has yet. This pass makes it
+    write to a buffer, and copies that to out last: a call that fails leaves out as it was. This pays where the result
+    is smaller than the indices, as the gradient of single elements often is: it is copied from a cache, and the indices
     are read from memory once less.
 
     before                                after stage-result
@@ -43,8 +43,8 @@ class StageResult(ModulePass):
                                                   out[axis] = buffer[axis]
                                               return bad
 
-    Preconditions: out has one dimension of more than one element, which no vectors are written to. Loops are those of
-    the nest: `lower-nest-to-loops` runs later.
+    Preconditions: out has one dimension of more than one element, and no vectors are written to it;
+    `lower-nest-to-loops` runs later.
 
     Input:
         func.func @gather(%grad, %indices, %out) -> i64 attributes {gather.fresh_out} { ... %out[...] ... }
@@ -56,8 +56,8 @@ class StageResult(ModulePass):
 
     The function returns before it writes anything where it gets no memory.
 
-    What it does not do: results with several dimensions. A function stays that checks all indices before it writes, or
-    none: the pass is for what `check-indices` made.
+    What it does not do: results with several dimensions. A function that checks all indices before it writes, or none,
+    stays unchanged: the pass is for the fused and counted checks of `check-indices`.
 
     Raises:
         ScheduleError: a precondition does not hold.

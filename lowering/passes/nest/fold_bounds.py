@@ -1,4 +1,4 @@
-"""The pass `fold-bounds`: the cheapest legal form of the bounds handling, within the nest level."""
+"""The pass `fold-bounds`: it gives bounds handling its cheapest legal form, within the nest level."""
 
 from dataclasses import dataclass
 
@@ -29,22 +29,22 @@ class FoldBounds(ModulePass):
     """Replace `gather.resolve` by the fewest instructions it needs.
 
     * Unsigned indices do not wrap.
-    * Signed ones wrap without a branch, `v + (s & (v >> 63))`, and one unsigned comparison with s does both bounds.
+    * Signed indices wrap without a branch, `v + (s & (v >> 63))`, and one unsigned comparison with s tests both bounds.
     * No upper check when the index type cannot reach it: every int8 is valid on an axis of 128 or more.
     * `error` is checked in a nest of its own before anything is written, so a failed gather leaves out untouched. The
-      function returns how many indices were outside: a signed one is inside where `v + s < 2 * s`, unsigned. That nest
-      is one loop over all indices where they lie in one run, since short rows would each pay for the ends of their
+      function returns the number of indices outside: a signed one is inside where `v + s < 2 * s`, unsigned. That nest
+      is one loop over all indices where they lie in one run, since each short row would pay for the end of its
       vectors. The copy reads the indices again, and another thread or process may have written to them in between: an
       unsigned minimum, `min(v, v + s, s - 1)`, makes any value a position of the axis.
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
-    In a gradient and a reduction the same is done to what is added: its mask goes where every index is valid, and stays
-    for `zero`. Where a mean counts the indices that are valid, the comparison alone is left.
+    In a gradient and a reduction the additions lose their mask where every index is valid, and keep it for `zero`.
+    Where a mean counts the valid indices, the comparison alone is left.
 
-    Preconditions: at most one masked load or accumulation a function (a reduction has a load, and adds what it loads),
-    and every `gather.resolve` decides about it, or is counted. What the code holds for is left on the function as
-    `gather.min_axis_sizes`, one an axis.
+    Preconditions: a function has at most one masked load or accumulation (a reduction loads an element and adds it),
+    and every `gather.resolve` decides about it, or is counted. The function carries the smallest sizes for which its
+    code is right as `gather.min_axis_sizes`, one an axis.
 
     Input:
         %position, %valid = gather.resolve %index within %n_axis bounds zero : i64
@@ -71,7 +71,7 @@ class FoldBounds(ModulePass):
             accesses = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp | AccumulateOp)]
             if not resolves:
                 continue
-            # What a mean divides by: a number of valid indices, and not what is added, asks for these.
+            # These resolves only count valid indices, the divisor of a mean; no added element depends on them.
             counted = [
                 resolve
                 for resolve in resolves
@@ -91,11 +91,11 @@ class FoldBounds(ModulePass):
             _check_form(function, resolves, access)
             is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
             if not is_constant or not fold_constant_indices(op, resolves[0]):
-                _Folding(function, resolves, access).fold()
+                _Folder(function, resolves, access).fold()
 
 
 def _fold_counted(resolve: ResolveOp) -> None:
-    """Replace a resolve that is counted, of which nothing is read, by whether the index is inside."""
+    """Replace a resolve that is only counted by the test whether the index is inside."""
     facts, emit = IndexFacts.of(resolve), BoundsBuilder(InsertPoint.before(resolve), resolve)
     if resolve.bounds.data is not Bounds.ZERO or resolve.position.uses:
         raise ScheduleError("fold-bounds: indices that are counted have bounds zero, and no position is read")
@@ -109,7 +109,7 @@ def _fold_counted(resolve: ResolveOp) -> None:
 
 
 def _summed_load(access: Access) -> MaskedLoadOp | None:
-    """Return the masked load of the element that a reduction adds; None of another access."""
+    """Return the masked load of the element that a reduction adds; None for another access."""
     if isinstance(access, AccumulateOp) and isinstance(load := steps_from_load(access.element)[0].owner, MaskedLoadOp):
         return load if load.mask is access.mask else None
     return None
@@ -126,12 +126,12 @@ def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access
         pending += value.owner.operands if isinstance(value.owner, arith.AndIOp) else []
         leaves |= set() if isinstance(value.owner, arith.AndIOp) else {value}
     if leaves != {resolve.valid for resolve in resolves}:
-        raise ScheduleError(f"fold-bounds: expected the mask of {access.name} to be what every gather.resolve says")
+        raise ScheduleError(f"fold-bounds: expected the mask of {access.name} to be `valid` of every gather.resolve")
     if resolves[0].bounds.data is not Bounds.ERROR:
         return
     terminator = function.body.block.last_op
     if terminator is None or terminator.operands:
-        raise ScheduleError("fold-bounds: a function whose indices are checked returns how many are outside, no more")
+        raise ScheduleError("fold-bounds: a function returns the number of indices outside, and can return no more")
     inductions = {loop.induction for loop in around}
     bounds = [bound for loop in around for bound in (loop.lower, loop.upper, loop.step)]
     for resolve in resolves:
@@ -145,7 +145,7 @@ def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access
             )
 
 
-class _Folding:
+class _Folder:
     """The resolves of one function, with their facts, and the access that they decide about."""
 
     def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], access: Access):
@@ -171,7 +171,7 @@ class _Folding:
             self.function.attributes[MIN_AXIS_SIZES] = DenseArrayBase.from_list(i64, least)
 
     def _position(self, resolve: ResolveOp, facts: IndexFacts, *, clamp: bool) -> tuple[SSAValue, SSAValue | None]:
-        """Return the position of one component, and whether it is inside where that is still to be asked."""
+        """Return the position of one component, and whether it is inside; None where it always is, or was checked."""
         emit, inside = BoundsBuilder(InsertPoint.before(resolve), resolve), None
         index, size = emit.widened(resolve.index, facts.unsigned), emit.axis_size(resolve.size)
         if self.mode not in (Bounds.ERROR, Bounds.ZERO):
@@ -186,9 +186,9 @@ class _Folding:
         return emit.as_index(position), inside
 
     def _replace_access(self, insides: list[SSAValue], *, is_clamped: bool) -> None:
-        """Make the masked load a plain one: with no mask left, or with a select behind it where no axis is empty.
+        """Make the masked load a plain one, without a mask or with a select behind it, where no axis is empty.
 
-        What is added to memory keeps its mask, or loses it.
+        An addition keeps its mask, or loses it where every index is valid.
         """
         access = self.access
         emit = BoundsBuilder(InsertPoint.before(access), access)
@@ -217,7 +217,7 @@ class _Folding:
         replace_op(access, (), [value])
 
     def _erase_resolves(self) -> None:
-        """Erase the resolves, and what said whether all of them were valid."""
+        """Erase the resolves, and the conjunctions of their `valid`."""
         for resolve in self.resolves:
             pending = [use.operation for use in resolve.valid.uses]
             while pending:
@@ -232,7 +232,7 @@ class _Folding:
             Rewriter.erase_op(resolve)
 
     def _check_before_copy(self) -> None:
-        """Count the indices outside in a nest of their own, and run the others only when there are none."""
+        """Count the indices outside in a nest of their own, and run the other nests only when there are none."""
         if not any(facts.reaches_past for facts in self.facts):
             return
         nests = [op for op in self.function.body.block.ops if isinstance(op, LoopOp)]
@@ -251,7 +251,7 @@ class _Folding:
         self.function.update_function_type()
 
     def _count_outside(self, builder: NestBuilder) -> SSAValue:
-        """Build the nest that counts: one loop for each loop that an index depends on, or one over all indices."""
+        """Build the nest that counts: a copy of each loop that an index depends on, or one loop over all indices."""
         loads = [self._index_load(resolve) for resolve in self.resolves]
         needed = {subscript for load in loads for subscript in load.indices}
         around = [loop for loop in enclosing_loops(self.access) if loop.induction in needed][::-1]
@@ -287,7 +287,7 @@ class _Folding:
         return is_whole and len(sizes) == len(operand.shape) and is_one_run(operand)
 
     def _any_outside(self, builder: NestBuilder, reads: list[tuple[SSAValue, list[SSAValue]]]) -> SSAValue:
-        """Emit 1 where a component, read from a place of a memref, is outside, and 0 where none is."""
+        """Emit 1 where any component, read from a place of a memref, is outside, else 0."""
         found: SSAValue | None = None
         for (memory, place), resolve, facts in zip(reads, self.resolves, self.facts, strict=True):
             if not facts.reaches_past:

@@ -1,4 +1,4 @@
-"""The pass `lower-to-nest`: from the canonical form to the loop nest, level 2."""
+"""The pass `lower-to-nest`: it turns the canonical form into the loop nest, level 2."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -66,10 +66,10 @@ class LowerToNest(ModulePass):
     of their own. An index that is not valid adds nothing.
 
     The nest that scales a gradient is left out where the scale is 1; otherwise the scale becomes the last argument of
-    the function. A gather_max takes the larger element, and any in the first iteration of `bag`. An element of a
-    gather_weighted is multiplied by its weight, and its bias is added to it; narrow elements get the type of out. A
-    mean is divided by the size of its bag behind the loop over it; where an index may be left out, by the number of
-    valid indices, which a loop before it finds:
+    the function. A gather_max takes the larger element, or the element in the first iteration of `bag`. An element of a
+    gather_weighted is multiplied by its weight, and its bias is added; narrow elements get the type of out. A mean is
+    divided by the size of its bag behind the loop over it; where an index may be left out, by the number of valid
+    indices, which a loop before it counts:
 
         mean of bags                        after lower-to-nest
                                             for indices in 0..n
@@ -84,7 +84,7 @@ class LowerToNest(ModulePass):
     Preconditions: operators on memrefs, of numbers where they add; normalised attributes.
 
     What it does not do: check indices that nothing reads. Where out is empty the nest runs no iteration, and so meets
-    no bad index; the check that `error` owes them all comes with `fold-bounds`.
+    no bad index; `fold-bounds` adds the check of all indices that the mode `error` requires.
 
     Input:
         gather.gather %data, %indices into %out axis 2 batch_dims 1 bounds zero
@@ -115,7 +115,7 @@ class LowerToNest(ModulePass):
 
 @dataclass
 class _Nest:
-    """The loops opened so far, with the builder that stands in the innermost, and the induction variable of each."""
+    """The loops opened so far, and the builder in the innermost."""
 
     builder: NestBuilder
     zero: SSAValue
@@ -169,7 +169,7 @@ class _Lowering:
         self.nothing = None if nothing is None else self.builder.named(nothing, "nothing")
 
     def _sizes(self, array: SSAValue, dims: Sequence[LoopName], wanted: Sequence[LoopName], prefix: str = "") -> Dims:
-        """Insert the sizes of some dimensions of an array; the prefix is for the names of all but axes."""
+        """Insert the sizes of some dimensions of an array; names of dimensions other than axes get the prefix."""
         return {
             name: self.builder.size(array, dims.index(name), name if name.role == "axis" else f"{prefix}{name}")
             for name in wanted
@@ -196,7 +196,7 @@ class _Lowering:
         return _Nest(builder or self.builder, self.zero, self.one)
 
     def _combine(self, nest: _Nest, at: Dims, first: SSAValue | None = None, factors: Sequence[SSAValue] = ()) -> None:
-        """Let the innermost body move one element: store it, or add it, or take the larger where there is a `first`."""
+        """Fill the innermost body: store one element, or add it, or take the larger where there is a `first`."""
         operator, slices = self.operator, [at[name] for name in self.out]
         positions, valid = self._resolve(nest.builder, at)
         table = [positions[name] if name in positions else at[name.loop] for name in self.data]
@@ -218,7 +218,7 @@ class _Lowering:
     def _resolve(self, builder: NestBuilder, at: Dims) -> tuple[Dims, SSAValue]:
         """Load and resolve the index, or the tuple of indices, of one iteration.
 
-        Return the position along each axis, and whether it is one: whether all components are valid.
+        Return the position along each axis, and whether all components are valid.
         """
         operator, positions, valid = self.operator, Dims(), list[SSAValue]()
         for component, axis in zip(self.components, self.axes, strict=False):
@@ -265,7 +265,7 @@ class _Lowering:
         around.close()
 
     def _divisor(self, builder: NestBuilder, at: Dims) -> SSAValue:
-        """Insert what the sums of a bag are divided by: the number of its valid indices, or 1 where it has none."""
+        """Insert the divisor of the sums of a bag: the number of its valid indices, or 1 where it has none."""
         ((bag, size),) = self.bag.items()
         if self.operator.bounds.data is Bounds.ZERO:
             loop = builder.loop(bag.beside("count"), (self.zero, size, self.one), bag.induction, sums=True)
@@ -290,7 +290,7 @@ class _Lowering:
         nest.close()
 
     def _scale_argument(self, factor: float) -> SSAValue:
-        """Give the function an argument more, which says by its attribute what it is to be called with."""
+        """Give the function one more argument, whose attribute `SCALE` is the value to pass."""
         block = self.function.body.block
         scale = block.insert_arg(self.element, len(block.args))
         scale.name_hint = "scale"

@@ -24,10 +24,10 @@ from ...nest.queries import functions, loops, merged_dims, static_size, view_of
 class EraseSizes(ModulePass):
     """Make sizes and strides run-time arguments.
 
-    One kernel then serves every shape. What stays static is what a kernel is made for: dimensions of size 1 (their
-    loops vanish later), the length of tuples, the contiguous layout, and strides of one element. An axis is always a
-    run-time argument. Facts that `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`;
-    that every axis is smaller than 2**31 stays as `gather.narrow_axes`.
+    One kernel then serves every shape. A kernel is still made for dimensions of size 1 (their loops vanish later), the
+    length of tuples, the contiguous layout, and strides of one element, which stay static. The size of an axis is
+    always a run-time argument. Facts that `fold-bounds` took from the sizes stay on the function as
+    `gather.min_axis_sizes`; `gather.narrow_axes` says that every axis is smaller than 2**31.
 
     Preconditions: arguments carry `#gather.view`. Functions with constant indices keep their sizes: their positions
     hold for one axis only.
@@ -50,7 +50,7 @@ class EraseSizes(ModulePass):
 
 
 def _erase(function: func.FuncOp) -> None:
-    for loop in loops(function):  # none holds for the present sizes only: its end a constant, or a tile proved to fit
+    for loop in loops(function):  # a constant end, or a tile proved to fit, is right for the present sizes only
         ends = list(loop.upper.owner.operands) if isinstance(loop.upper.owner, arith.MinSIOp) else [loop.upper]
         if not any(isinstance(end.owner, memref.DimOp) for end in ends):
             raise ScheduleError(
@@ -78,8 +78,8 @@ def _erase(function: func.FuncOp) -> None:
 class DropUnitLoops(ModulePass):
     """Replace loops that are known to run once by their bodies.
 
-    A gather along the first axis has no batch and no outer dimension; the canonical form gives both size 1. Without
-    their loops the nest is what the schedule works on.
+    A gather along the first axis has no batch and no outer dimension; the canonical form gives both size 1. The
+    schedule works on the nest without their loops.
 
     before                              after
         for batch in 0..1                   for indices in 0..n

@@ -40,7 +40,7 @@ class _ConstantGatherPattern(RewritePattern):
 
 
 def _constant_array(value: SSAValue) -> np.ndarray | None:
-    """Return the array that a value is, where it is an `arith.constant` of integers; None otherwise."""
+    """Return the array of an `arith.constant` of integers; None for any other value."""
     op = value.owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
         return dense_array(op.value)
@@ -48,7 +48,7 @@ def _constant_array(value: SSAValue) -> np.ndarray | None:
 
 
 def _node_label(op: Operation) -> str:
-    """Return how messages call an operation: by the node it came from, where it came from one."""
+    """Return the name of an operation in messages: its node's name, where it came from a node."""
     name = node_name(op)
     return op.name if name is None else f"node {name!r}"
 
@@ -65,10 +65,10 @@ class CheckConstantIndices(ModulePass):
     """Check constant indices once, make them positions, and check no more.
 
     Every index becomes the position in [0, size) that it means under the gather's bounds mode, and the mode becomes
-    `unchecked`: what checks, wraps or clips the index at run time is never generated.
+    `unchecked`, so that no code checks, wraps or clips the index at run time.
 
-    Preconditions: tensors, and static sizes of the indexed axes; a gather whose axis is dynamic stays as it is. So does
-    one with `bounds zero` and an index outside, whose slice of zeros no position gives.
+    Preconditions: tensors, and static sizes of the indexed axes; a gather whose axis is dynamic stays as it is, and so
+    does a gather with `bounds zero` and an index outside, since no position gives a slice of zeros.
 
     Input:
         %i = arith.constant dense<[0, -1]> : tensor<2xi64>
@@ -138,8 +138,8 @@ def _positions(gather: _AnyGather, values: np.ndarray, axes: Sequence[int], size
 class ComposeGathers(ModulePass):
     """Fold a gather of a gather with constant indices into one.
 
-    What the outer gather takes along a dimension that the inner one's indices made, it takes from those indices: their
-    composition reads data once and never writes what lies between.
+    Where the outer gather runs along a dimension that comes from the inner one's indices, it selects among those
+    indices: the composition reads data once and writes no intermediate result.
 
     Preconditions: tensors; both gathers have constant indices that `check-constant-indices` has checked (`bounds
     unchecked`) and no batch dimensions; nothing else uses the inner result; the composed indices are no more than the
@@ -157,7 +157,7 @@ class ComposeGathers(ModulePass):
         %r = gather.gather %x, %k axis 0 batch_dims 0 bounds unchecked
             : tensor<5x4xf32>, tensor<2xi64> -> tensor<2x4xf32>
 
-    What it does not do: compose gathers along different dimensions of data, or those by tuples or by element.
+    What it does not do: compose gathers along different dimensions of data, or gathers by tuples or by element.
     """
 
     name = "compose-gathers"
@@ -171,7 +171,7 @@ class _Compose(_ConstantGatherPattern):
         inner = gather.source.owner
         if not isinstance(gather, GatherOp) or not isinstance(inner, GatherOp):
             return
-        composed = _composed(gather, values, inner)
+        composed = _compose(gather, values, inner)
         if composed is None:
             return
         op = GatherOp(
@@ -187,8 +187,8 @@ class _Compose(_ConstantGatherPattern):
         rewriter.erase(inner)
 
 
-def _composed(outer: GatherOp, values: np.ndarray, inner: GatherOp) -> np.ndarray | None:
-    """Return the indices of both gathers in one, or None where they cannot be."""
+def _compose(outer: GatherOp, values: np.ndarray, inner: GatherOp) -> np.ndarray | None:
+    """Return the composed indices of both gathers, or None where they cannot be composed."""
     first, second = inner.normalized(), outer.normalized()
     assert isinstance(first, Gather) and isinstance(second, Gather) and inner.result is not None
     picked = _constant_array(inner.indices)
@@ -252,7 +252,7 @@ class _Slice(_ConstantGatherPattern):
 
 
 def _run_of(gather: GatherOp, operator: Gather, values: np.ndarray) -> tuple[int, int, int] | None:
-    """Return start, step and count of the run that indices are, or None."""
+    """Return start, step and count of indices that are an arithmetic run, or None."""
     shape = gather.shapes()[0]
     if gather.bounds.data is not Bounds.UNCHECKED or operator.batch_dims or DYNAMIC in shape:
         return None

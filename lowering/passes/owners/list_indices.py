@@ -1,4 +1,4 @@
-"""The passes `compact-indices` and `vectorize-lists`: the lists of what an owner adds, level 3."""
+"""The passes `compact-indices` and `vectorize-lists`: lists of the indices that an owner adds, level 3."""
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -46,10 +46,10 @@ LISTED_TYPES = (i8, i16, i32, i64, f32, f64)
 class CompactIndices(ModulePass, steps.CompactIndices):
     """List the indices of a tile that an owner owns, and then add their rows.
 
-    Of the indices that an owner reads most are not its own, and which are is random: a branch on that is mispredicted
-    half the time, and the next row to add is not known early enough to be prefetched. Here a loop without a branch
-    lists the places of the owner's indices in a buffer on its stack (stream compaction), in their order; the loop that
-    adds goes through the list. So owners may be many, each with a part of the table that stays in a cache.
+    An owner reads all indices, and only some, at random, are its own: a branch on that is mispredicted half the time,
+    and the next row to add is not known early enough to be prefetched. Here a loop without a branch lists the places
+    of the owner's indices in a buffer on its stack (stream compaction), in their order; the loop that adds goes through
+    the list. So there may be many owners, each with a part of the table that stays in a cache.
 
     Where an iteration adds one element and no row, the list holds its position and the element itself.
 
@@ -88,7 +88,7 @@ class CompactIndices(ModulePass, steps.CompactIndices):
 
 
 def _compact(function: func.FuncOp, loop: LoopOp) -> None:
-    owners, accumulate, size = _checked(function, loop)
+    owners, accumulate, size = _check(function, loop)
     mask = accumulate.mask
     assert mask is not None
     listed, element = list[SSAValue](), accumulate.element.owner
@@ -138,7 +138,7 @@ def _add_listed(made: LoopOp, accumulate: AccumulateOp, lists: dict[SSAValue, SS
 
 
 def _add_from_places(made: LoopOp, loop: LoopOp, places: SSAValue) -> None:
-    """Let the body of `loop`, which runs over a tile, run for the listed places in the tile."""
+    """Make the body of `loop`, which runs over a tile, run for the listed places in the tile."""
     number = made.induction
     (accumulate,) = [op for op in made.walk() if isinstance(op, AccumulateOp)]
     assert accumulate.mask is not None
@@ -168,8 +168,8 @@ def _list(
 ) -> None:
     """Build the loop that lists the iterations for which the mask holds; `buffers` are lists, their count and 0.
 
-    What is listed is some values of the loop, or else the places of the iterations. Each is stored, behind those listed
-    so far, and the next one overwrites it where it does not count.
+    The lists hold values of the loop, or else the places of the iterations. Each is stored at the end of its list, and
+    the next one overwrites it where the mask does not hold.
     """
     lists, count, zero = buffers
     bounds = loop.lower, loop.upper, loop.step
@@ -196,8 +196,8 @@ def _stored_type(value: SSAValue) -> Attribute:
     return i64 if value.type == IndexType() else value.type
 
 
-def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp, int]:
-    """Return the loop over owners, the addition, and how many iterations the loop has at most."""
+def _check(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp, int]:
+    """Return the loop over owners, the addition, and the most iterations that the loop can have."""
     owners, accumulate, _ = owned_sum(function, "compact-indices")
     if not any(around is owners for around in enclosing_loops(loop)) or not loop.is_ancestor(accumulate):
         raise ScheduleError(f"compact-indices: expected {loop.label} to be a loop over indices inside {owners.label}")
@@ -220,7 +220,7 @@ LANES = (2, 4, 8)
 
 @steps.pass_of_step
 class VectorizeLists(ModulePass, steps.VectorizeLists):
-    """List several indices at a time, as vectors of which lanes are packed.
+    """List several indices at a time, as vectors whose lanes are packed.
 
     The lanes of a list are resolved and compared as vectors; the owner's lanes are packed and stored by one instruction
     each, and their number is added to the length of the list. The indices that fill no vector go to a remainder loop.
@@ -234,8 +234,8 @@ class VectorizeLists(ModulePass, steps.VectorizeLists):
                                               for compact_indices_i_rest in whole..end
                                                 ...
 
-    Preconditions: `compact-indices` lists positions and elements. Four lanes are packed by a permutation, which a table
-    has for each mask; 2 and 8 by an instruction of AVX-512, and without it each lane is stored by itself.
+    Preconditions: `compact-indices` lists positions and elements. Four lanes are packed by a permutation from a table
+    of all masks; 2 and 8 by an instruction of AVX-512, and without it each lane is stored by itself.
 
     Input:
         memref.store %position, %positions[%listed] : memref<2048xi64>
@@ -298,7 +298,7 @@ def _lanes(builder: NestBuilder, values: list[SSAValue], value: SSAValue) -> SSA
 
 
 def _longer(memory: SSAValue, lanes: int) -> SSAValue:
-    """Return a buffer with room for one vector more: a whole vector is stored behind what is listed."""
+    """Return a buffer with room for one more vector, since a whole vector is stored at the end of a list."""
     old = memory.owner
     assert isinstance(old, memref.AllocaOp) and isinstance(old.memref.type, MemRefType)
     (size,) = old.memref.type.get_shape()

@@ -1,4 +1,4 @@
-"""The passes `owner-computes` and `fuse-into-owners`: each owner has a part of the table, level 3."""
+"""The passes `owner-computes` and `fuse-into-owners`: they give each owner a part of the table, level 3."""
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
@@ -93,10 +93,10 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
 
 @steps.pass_of_step
 class FuseIntoOwners(ModulePass, steps.FuseIntoOwners):
-    """Let each owner clear its own positions before it adds, and scale them.
+    """Make each owner clear its own positions before it adds, and scale them.
 
-    The nests that clear and scale become parts of the loop over owners. So the part of the table that an owner has, if
-    it fits in a cache, goes to memory once and not three times.
+    The nests that clear and scale become parts of the loop over owners. So an owner's part of the table, if it fits in
+    a cache, goes to memory once and not three times.
 
     before                              after fuse-into-owners
         for clear_axis in 0..n_axis         for owners(first) in 0..n_axis step part

@@ -26,7 +26,7 @@ from ...nest.queries import (
 )
 from ...schedule import steps
 
-# The nests of the loops of a sort.
+# The names of the four nests of a sort.
 EMPTYING, COUNTING, ENDING, PLACING = "empty", "count", "end", "place"
 
 
@@ -34,10 +34,10 @@ EMPTYING, COUNTING, ENDING, PLACING = "empty", "count", "end", "place"
 class GroupIndices(ModulePass, steps.GroupIndices):
     """Sort indices by position, and then add up the slices of each position.
 
-    A counting sort: how many indices each position has is counted, the counts are summed, and the place of each index
-    is written behind the earlier places of its position. So the places of a position stay in order, and its sum does.
-    The loop that adds goes through the positions, and through the places of each: its iterations are independent, and
-    where the sums are in registers (`promote-sums`), it reads nothing of out.
+    This is a counting sort: it counts the indices of each position, sums the counts, and writes the place of each index
+    behind the earlier places of its position. So the places of a position, and its additions, stay in order. The loop
+    that adds goes through the positions, and through the places of each: its iterations are independent, and where the
+    sums are in registers (`promote-sums`), it reads nothing of out.
 
     before                              after group-indices{loop=indices}
         for indices in 0..n                 for count_indices in 0..n
@@ -57,8 +57,8 @@ class GroupIndices(ModulePass, steps.GroupIndices):
     it meanwhile cannot make counts and places disagree. The memory is taken before out is cleared, so a call that
     gets none leaves out as it was.
 
-    Preconditions: the loop over the indices of a gradient stands in no other, is not tiled or parallel, and no owners
-    are made.
+    Preconditions: the loop over the indices of a gradient is in no other loop, and neither tiled nor parallel; there
+    are no owners.
 
     Input:
         gather.loop ordered indices(%i) = %c0 to %n step %c1 { ... gather.accumulate %element, %out[%b, %o, %p, %j] }
@@ -87,7 +87,7 @@ class GroupIndices(ModulePass, steps.GroupIndices):
 
 
 def _group(function: func.FuncOp, loop: LoopOp) -> None:
-    accumulate, dim = _checked(function, loop)
+    accumulate, dim = _check(loop)
     view = view_of(accumulate.memref, function)
     axis = LoopName("axis") if view is None else view.dims[dim]
     builder = builder_before(loop)
@@ -117,7 +117,7 @@ def _sort(
     owned: tuple[LoopName, SSAValue, SSAValue],
     memories: Sequence[SSAValue],
 ) -> None:
-    """Build the loops that sort the iterations of `loop` by the position that each finds, and whether it adds."""
+    """Build the loops that sort the iterations of `loop` by position; iterations that add nothing come last."""
     (axis, size, n_ends), (ends, places, positions) = owned, memories
     zero, one, two = (builder.index(number) for number in range(3))
     none = builder.constant(0, i64, "none")
@@ -162,7 +162,7 @@ def _add(
     memories: tuple[SSAValue, SSAValue],
     constants: tuple[SSAValue, SSAValue],
 ) -> None:
-    """Build the loop over the positions, with the one over the places of each that has the body of `loop`."""
+    """Build the loop over the positions, and in it the loop over the places of each, with the body of `loop`."""
     (axis, size), (ends, places), (zero, one) = owned, memories, constants
     rows = builder.loop(axis, (zero, size, one), axis.induction, loop)
     inner = builder_at_end(rows, loop)
@@ -203,7 +203,7 @@ def _change(inner: NestBuilder, ends: SSAValue, place: SSAValue, more: SSAValue)
     inner.insert(YieldOp())
 
 
-def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[AccumulateOp, int]:
+def _check(loop: LoopOp) -> tuple[AccumulateOp, int]:
     """Return the addition, and the dimension of the table that the indices select from."""
     found = [op for op in loop.walk() if isinstance(op, AccumulateOp)]
     if len(found) != 1 or loop.ordered is None or loop.label.role != "indices":
@@ -223,10 +223,10 @@ class ParallelizeSort(ModulePass, steps.ParallelizeSort):
     """Share the counting sort of a gradient's indices among threads.
 
     The indices are cut into parts. Each part counts its own indices for every position, and writes their places behind
-    those that earlier parts have for the position: so places stay in their order. Between the two one thread sums the
-    counts, of all parts.
+    the places that earlier parts have for the position, so that places stay in order. In between, one thread sums the
+    counts of all parts.
 
-    before, of group-indices            after parallelize-sort{parts=2}, of which each has its own ends
+    before                              after parallelize-sort{parts=2}
         for empty_axis in 0..n_ends         parallel for count_indices_o in 0..2
           ends[a] = 0                         for empty_axis in 0..n_ends
         for count_indices in 0..n               ends[part][a] = 0
@@ -252,7 +252,7 @@ class ParallelizeSort(ModulePass, steps.ParallelizeSort):
         gather.loop parallel count_indices_o(%part) = %c0 to %c2 step %c1 { ...
           gather.loop ordered count_indices_i(%count_indices) = %first to %last step %c1 { ... } }
 
-    What it does not do: sum the counts on several threads. They are as many as parts and positions, so parts should be
+    What it does not do: sum the counts on several threads. Each part has a count for every position, so parts should be
     few where positions are many.
 
     Raises:
@@ -335,7 +335,7 @@ class _Sort:
                 self._shift(op, own)
 
     def _shift(self, op: memref.LoadOp | memref.StoreOp, own: SSAValue) -> None:
-        """Let an access to ends read or write the ends of a part, which begin at `own`."""
+        """Make an access to ends read or write the ends of a part, which begin at `own`."""
         (place,) = op.indices
         shifted = builder_before(op).compute(arith.AddiOp, own, place, place.name_hint)
         op.operands[list(op.operands).index(place)] = shifted

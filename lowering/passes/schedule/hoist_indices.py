@@ -26,7 +26,7 @@ from ...nest.queries import (
 )
 from ...schedule import steps
 
-# Of all buffers together: they lie on the stack of a thread, which may be half a megabyte.
+# All buffers together take at most this much of the stack of a thread, which may be half a megabyte.
 MOST_STAGED_BYTES = 256 * 1024
 
 
@@ -55,8 +55,8 @@ class HoistIndices(ModulePass, steps.HoistIndices):
         gather.loop resolve_indices_i(%i) = %t to %end step %c1 { ... memref.store %narrow, %positions[%place] }
         gather.loop indices_i(%i) = %t to %end step %c1 { %narrow = memref.load %positions[%place] ... }
 
-    What it does not do: reuse positions in the next tile, or stage those that depend on no loop at or inside `before`;
-    `hoist-invariants` moves these.
+    What it does not do: reuse positions in the next tile, or stage positions that depend on no loop at or inside
+    `before`; `hoist-invariants` moves these.
 
     Raises:
         ScheduleError: a precondition does not hold, the indices are hoisted already, or the buffers would take more
@@ -65,10 +65,10 @@ class HoistIndices(ModulePass, steps.HoistIndices):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _Hoisting(function, find_loop(function, self.before)).hoist()
+            _Hoist(function, find_loop(function, self.before)).hoist()
 
 
-class _Hoisting:
+class _Hoist:
     """The positions of one nest, and the loops over which they are resolved."""
 
     def __init__(self, function: func.FuncOp, root: LoopOp):
@@ -173,12 +173,12 @@ class _Hoisting:
         return owner
 
     def _place(self, builder: NestBuilder, inductions: dict[SSAValue, SSAValue]) -> list[SSAValue]:
-        """Return the subscripts of a buffer, from the induction variables or those that replace them."""
+        """Return the subscripts of a buffer, from the induction variables or their replacements."""
         inner = [(inductions.get(loop.induction, loop.induction), loop.lower) for loop in self.loops]
         return [builder.named(arith.SubiOp(*pair), "place") for pair in inner]
 
     def _read(self, buffers: list[SSAValue]) -> None:
-        """Replace the positions, and whether they are valid, by the staged ones."""
+        """Replace the positions, and the condition that they are valid, by the staged ones."""
         replaced = slice_of(self._resolved(), self.root)
         innermost = builder_at_start(self.loops[-1], self._resolving())
         place = self._place(innermost, {})

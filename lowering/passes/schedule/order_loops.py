@@ -1,4 +1,4 @@
-"""The passes `interchange-loops` and `parallelize-loops`: the order of iterations, and their threads, level 3."""
+"""The passes `interchange-loops` and `parallelize-loops`: the order of iterations and their threads, level 3."""
 
 from itertools import pairwise
 
@@ -34,9 +34,9 @@ from ...schedule import steps
 class InterchangeLoops(ModulePass, steps.InterchangeLoops):
     """Put the loops of a perfect nest in another order.
 
-    Every order gives the same bytes, since each element of out is written once; what changes is which bytes are near
-    each other in time. A loop may not move out of the loop that its bounds come from. Ordered loops, which sum,
-    keep the order they have among themselves.
+    Every order gives the same bytes, since each element of out is written once; the order decides which bytes are used
+    near each other in time. A loop may not move out of the loop that its bounds come from. Ordered loops, which sum,
+    keep their relative order.
 
     before                              after interchange-loops{order=indices_o,outer,indices_i}
         for outer in 0..m                   for indices_o in 0..n step 64
@@ -130,14 +130,14 @@ def _computations(loop: LoopOp) -> list[Operation]:
     inner = sole_inner_loop(loop)
     assert inner is not None
     if loop.terminator.value is not inner.total:
-        raise ScheduleError(f"interchange-loops: {loop.label} does not yield what {inner.label} sums")
+        raise ScheduleError(f"interchange-loops: {loop.label} does not yield the sum of {inner.label}")
     found = [op for op in loop.body.block.ops if not isinstance(op, LoopOp | YieldOp)]
     for op in found:
         if inner.total is not None and inner.total in op.operands:
-            raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
-        # A weight, or where a group begins, is loaded from memory that nothing here changes.
-        stays = isinstance(op, memref.LoadOp) and viewed(op.memref) not in written(loop)
-        if op.regions or not (is_side_effect_free(op) or stays):
+            raise ScheduleError(f"interchange-loops: {loop.label} uses the sum of {inner.label}")
+        # A weight, or the begin of a group, is loaded from memory that nothing here changes.
+        is_constant = isinstance(op, memref.LoadOp) and viewed(op.memref) not in written(loop)
+        if op.regions or not (is_side_effect_free(op) or is_constant):
             raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
     return found
 
@@ -150,9 +150,9 @@ def _place_ready(
     inside: dict[Operation, set[str]],
     made: list[LoopOp],
 ) -> None:
-    """Put the computations whose operands are there by now at the end of a block, or before the nest.
+    """Put the computations whose operands exist by now at the end of a block, or before the nest.
 
-    `inside` has the loops around each load. It waits until they are made: where one never runs, nor does the load.
+    `inside` has the loops around each load. A load waits until they are made: where one never runs, nor does the load.
     """
     around = {loop.label for loop in made}
     for op in list(pending):
@@ -173,11 +173,11 @@ def _check_bounds(loop: LoopOp, pending: list[Operation], by_name: dict[str, Loo
     placed = {inner.label for inner in made}
     for bound in (loop.lower, loop.upper, loop.step):
         owner = bound.owner
-        needs = owner in pending
+        is_missing = owner in pending
         for other in by_name.values():
             if bound is other.induction and other.label not in placed:
-                needs = True
-        if needs:
+                is_missing = True
+        if is_missing:
             source = loop.label.untiled.outer_tile if loop.label.is_inner_tile else "another loop"
             raise ScheduleError(
                 f"interchange-loops: the bounds of {loop.label} come from {source}, which must stand around it"
@@ -186,13 +186,13 @@ def _check_bounds(loop: LoopOp, pending: list[Operation], by_name: dict[str, Loo
 
 _Read = memref.LoadOp | vector.LoadOp
 _Write = memref.StoreOp | vector.StoreOp | AccumulateOp
-# What has a memref for an operand and neither reads nor writes elements.
+# These operations have a memref for an operand, and neither read nor write elements.
 _NO_ACCESS = (memref.DimOp, memref.ExtractAlignedPointerAsIndexOp, PrefetchOp)
 
 
 @steps.pass_of_step
 class ParallelizeLoops(ModulePass, steps.ParallelizeLoops):
-    """Let threads share the iterations of the outermost loops.
+    """Share the iterations of the outermost loops among threads.
 
     Perfectly nested parallel loops are collapsed: their iterations are numbered as one loop. So both a long list of
     rows and thousands of tiny batches fill the cores.
@@ -234,7 +234,7 @@ def _parallelize(loop: LoopOp) -> None:
 
 
 def _check_writes(loop: LoopOp) -> None:
-    """Check that no iteration writes what another writes or reads.
+    """Check that no iteration writes an element that another writes or reads.
 
     For each memref that is written there must be one dimension whose subscript, wherever it is read or written, is this
     loop's induction variable, or the variable of a tile of it. Positions that an iteration owns and adds to are its
@@ -259,12 +259,10 @@ def _check_writes(loop: LoopOp) -> None:
         else:
             raise _unproved(loop, f"{op.name} uses memory that is written, and only loads and stores are checked")
     if any(not dims for dims in own.values()):
-        raise _unproved(
-            loop, "no dimension is subscripted in every store by its induction variable, or that of its tile"
-        )
+        raise _unproved(loop, "no dimension is subscripted in every store by its induction variable, or by its tile's")
     for op in read:
         if not own.get(_memory(op), set()) & _own_dims(op, loop):
-            raise _unproved(loop, f"{op.name} may read what another iteration writes")
+            raise _unproved(loop, f"{op.name} may read an element that another iteration writes")
 
 
 def _unproved(loop: LoopOp, reason: str) -> ScheduleError:

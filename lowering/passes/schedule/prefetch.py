@@ -44,7 +44,7 @@ from ...schedule import steps
 from ...schedule.steps import WHOLE_ROW
 
 MAX_TILE_AHEAD = 64  # indices of the next tile for each addition
-MAX_ROWS = 4096  # of a step; MAX_LINES for each of the 64 iterations that `unroll` makes one at most
+MAX_ROWS = 4096  # of a step: MAX_LINES for each of the 64 iterations that `unroll` puts in a step at most
 MAX_SLICE_LINES = 64
 
 # A read of data or, in a gradient, an addition to the table.
@@ -55,20 +55,20 @@ Access = memref.LoadOp | vector.LoadOp | AccumulateOp
 class Prefetch(ModulePass, steps.Prefetch):
     """Prefetch the lines that a later iteration reads or adds to.
 
-    A prefetch changes no value, and may have any address, so positions are not clamped for it. It pays where what it
-    fetches misses the caches, and costs elsewhere. Two of them use memory best: one far ahead into L2, which has more
+    A prefetch changes no value, and may have any address, so positions are not clamped for it. It pays where the line
+    misses the caches, and costs time elsewhere. Two prefetches use memory best: one far ahead into L2, which has more
     outstanding misses than L1, and one nearer into L1.
 
     **Rows** are of data or, in a gradient, of the table that is added to. In a loop over the indices, the pass resolves
     the index `ahead` iterations ahead and prefetches the first `lines` lines of its row, none behind the row's end. A
     tile prefetches for the next one. Near the end of all tiles, and in a tile with staged indices, the last index
-    stands for those that do not exist; in the loop over a bag, the first rows of the next bag do. Position 0 stands for
-    a row to which nothing is added.
+    replaces indices that do not exist; in the loop over a bag, the first rows of the next bag do. Position 0 replaces a
+    row to which nothing is added.
 
     With `lines=0` it prefetches whole rows: each step of the innermost loop prefetches its own place in the later row,
-    and the last element is prefetched before them, since a row need not begin a line. More lines than a core can wait
-    for at once hold back the copy between them. With `separate` naming the innermost loop, a loop over the lines of the
-    row prefetches them in front of it.
+    and the last element is prefetched before the loop, since a row need not begin a line. More lines than a core can
+    wait for at once hold back the copy between them. If `separate` names the innermost loop, a loop over the lines of
+    the row in front of it has the prefetches.
 
     In a loop over slices of data with a loop over the indices inside, such as the outer loop of a gather along a later
     axis, the whole slice `ahead` iterations ahead is prefetched, a part in each step over the indices: `lines` lines
@@ -82,11 +82,11 @@ class Prefetch(ModulePass, steps.Prefetch):
                                               for inner in 0..m
                                                 out[i, j] = data[p, j]
 
-    **Slices** are the parts of grad that a gradient adds. One of known size is prefetched whole, at the start of the
-    iteration: its lines, and the line of its last element. Of one of any size, each step of the innermost loop
-    prefetches its own place in the later slice. In the last iterations the last slice stands for those that do not
-    exist. (A processor prefetches rows that follow each other itself, but not beyond a page; and where an owner adds
-    every other row, it prefetches the rows between.)
+    **Slices** are the parts of grad that a gradient adds. A slice of known size is prefetched whole, at the start of
+    the iteration: its lines, and the line of its last element. For other slices, each step of the innermost loop
+    prefetches its own place in the later slice. In the last iterations the last slice replaces slices that do not
+    exist. (A processor prefetches consecutive rows itself, but not beyond a page; and where an owner adds every other
+    row, it prefetches the rows between.)
 
     before                              after prefetch{what=slices loop=indices ahead=1 locality=2}
         for indices in 0..n                 for indices in 0..n
@@ -94,10 +94,10 @@ class Prefetch(ModulePass, steps.Prefetch):
             out[p, j] += grad[i, j]             prefetch grad[min(i + 1, n - 1), j]
                                                 out[p, j] += grad[i, j]
 
-    **The tile** is the next one that an owner lists. To list a tile is to read memory in order, and to add it is to
-    reach into a table in a cache: one waits for memory, the other for the cache, and neither uses both. So each
-    addition also prefetches `ahead` indices of the next tile, and the elements of grad beside them, and listing finds
-    them in the second cache. Behind the last tile they need not exist.
+    **The tile** is the next one that an owner lists. Listing a tile reads memory in order, and adding it reads and
+    writes a table in a cache: listing waits for memory, adding for the cache, and neither uses both. So each addition
+    also prefetches `ahead` indices of the next tile, and the elements of grad beside them, and listing finds them in
+    the second cache. Behind the last tile they need not exist.
 
     before                              after prefetch{what=tile loop=indices_i ahead=2 locality=2}
         for indices_o in 0..n step 2048     for indices_o in 0..n step 2048
@@ -107,11 +107,11 @@ class Prefetch(ModulePass, steps.Prefetch):
                                                 prefetch grad[end + 2 * k], 16 of them
                                                 out[positions[k]] += ...
 
-    With `separate`, what was inserted moves to a loop, or nest, of its own in front of a loop (loop fission). It has
-    the same iterations, and resolves the same indices; behind it, the old one reads what is in the caches. Prefetches
-    between the loads of rows wait for the same buffers as these. A processor may drop those that find no free one: then
-    the rows come late, hold the buffers longer, and the next prefetches are dropped, too. In a loop of their own, they
-    are all under way before the first row is read. The rows of all its iterations should fit in L2.
+    With `separate`, the prefetches move to a loop, or nest, of their own in front of a loop (loop fission). It has the
+    iterations of the old loop, and resolves the same indices; then the old loop finds the rows in the caches. Between
+    the loads of rows, prefetches wait for the same buffers as the loads. A processor may drop a prefetch that finds no
+    free buffer: then the rows come late, hold the buffers longer, and the next prefetches are dropped, too. In a loop
+    of their own, all are under way before the first row is read. The rows of all its iterations should fit in L2.
 
     before                              after prefetch{what=rows loop=bag ahead=64 locality=2 separate=bag}
         for bag in 0..n                     for prefetch_bag in 0..n
@@ -120,8 +120,8 @@ class Prefetch(ModulePass, steps.Prefetch):
                                               for inner in 0..m
                                                 out[j] += data[i[k], j]
 
-    Preconditions: vectors are made before. Rows: the loop is around a load of data, or its innermost one; of the loops
-    that count indices, it is the innermost. Slices: the loop adds elements of grad, other ones in each iteration. Tile:
+    Preconditions: vectors are made before. Rows: the loop is around a load of data, or its innermost one; it is the
+    innermost loop that counts indices. Slices: the loop adds elements of grad, other ones in each iteration. Tile:
     `compact-indices` has run, and the loop is best unrolled so that an iteration prefetches whole lines. Separate: the
     loop, and those in it around the prefetches, are not parallel, and no prefetches have a loop of their own there yet.
 
@@ -143,7 +143,7 @@ class Prefetch(ModulePass, steps.Prefetch):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.what != "rows" and self.lines != 1:
-            raise ScheduleError(f"prefetch: lines are those of rows, got lines={self.lines} for {self.what}")
+            raise ScheduleError(f"prefetch: lines is an option of what=rows, got lines={self.lines} for {self.what}")
         if self.what == "tile" and self.ahead > MAX_TILE_AHEAD:
             raise ScheduleError(f"prefetch: expected ahead of 1 to {MAX_TILE_AHEAD}, got {self.ahead}")
         insert = {"rows": _prefetch_rows, "slices": _prefetch_slices, "tile": _prefetch_tile}[self.what]
@@ -210,7 +210,7 @@ def _looked_up(load: Access, loop: LoopOp) -> list[SSAValue]:
 def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAValue:
     """Return the end of the loop's last tile where prefetches may reach into the next tile, else of this tile.
 
-    They may where only arguments are read: staged indices end with their tile.
+    They may do so where only arguments are read: staged indices end with their tile.
     """
     read = [op.memref for load in loads for op in slice_of(_subscripts(load), loop) if isinstance(op, memref.LoadOp)]
     if any(argument_number(memory, function) is None for memory in read):
@@ -219,7 +219,7 @@ def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAVa
 
 
 def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: Prefetch) -> None:
-    """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
+    """Resolve the indices of a later iteration at the start of this one, for the first iteration of loops inside."""
     builder = builder_at_start(loop)
     if loop.label == "bag":
         later = _in_run_of_bags(builder, loop, loads, options.ahead) or _of_later_bag(builder, loop, options.ahead)
@@ -296,9 +296,9 @@ def _sweep(
 def _in_run_of_bags(
     builder: NestBuilder, loop: LoopOp, loads: list[Access], ahead: int
 ) -> dict[SSAValue, SSAValue] | None:
-    """Insert the loads of the indices `ahead` places ahead in all bags, which lie in one run; None elsewhere.
+    """Insert the loads of the indices `ahead` places ahead in all bags; None where the bags do not lie in one run.
 
-    All bags have as many places. Where a step takes several places they need not lie in one bag.
+    All bags have the same size. Where a step takes several places, these may lie in two bags.
     """
     bags, ops = loop.parent_op(), dict.fromkeys(op for load in loads for op in slice_of(_subscripts(load), loop))
     read = [op for op in ops if isinstance(op, memref.LoadOp)]
@@ -328,8 +328,8 @@ def _in_run_of_bags(
 def _of_later_bag(builder: NestBuilder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
     """Insert the place `distance` indices ahead: in this bag, or in a later one where this one ends before.
 
-    All bags have as many places, so it is some whole bags and some places ahead. Where a step takes several places,
-    `distance` counts steps, and what is ahead begins one.
+    All bags have the same size, so it is some whole bags and some places ahead. Where a step takes several places,
+    `distance` counts steps, and the place begins a step.
     """
     bags = loop.parent_op()
     if not isinstance(bags, LoopOp) or bags.label.role != "indices":
@@ -360,10 +360,9 @@ def _first_iteration(
     places: Sequence[SSAValue],
     later: dict[SSAValue, SSAValue],
 ) -> dict[SSAValue, SSAValue]:
-    """Insert places again, for a later iteration of `loop`, and return what stands for each value they come from.
+    """Compute places again for a later iteration of `loop`, in the loop `inside`, and return a copy of each value.
 
-    `later` has the induction variables there. The loops in `inside`, the loop that they are inserted in, stand at their
-    first iterations.
+    `later` has the induction variables of the later iteration. The loops in `inside` are at their first iterations.
     """
     around: list[LoopOp] = []
     needed = inductions_of(places, loop)
@@ -381,7 +380,7 @@ def _first_iteration(
 
 
 def _prefetch_in_parts(loop: LoopOp, load: Access, options: Prefetch) -> None:
-    """Prefetch a part of a later slice of data in each step through this one, whatever its indices are."""
+    """Prefetch a part of a later slice of data in each step through this slice, whatever its indices are."""
     looked_up = _looked_up(load, loop)
     counted = _counting_loop(load, loop, looked_up)
     if counted is None:
@@ -413,7 +412,7 @@ def _prefetch_in_parts(loop: LoopOp, load: Access, options: Prefetch) -> None:
 
 
 def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> LoopOp | None:
-    """Return the innermost loop in `loop` that decides nothing of a load but its one position, and that in steps."""
+    """Return the innermost loop in `loop` on which a load's one position depends, but no other subscript."""
     if len(looked_up) != 1:
         return None
     others = [place for place in _subscripts(load) if place is not looked_up[0]]
@@ -430,8 +429,9 @@ def _ask_for_rows(
 ) -> None:
     """Prefetch rows of a later slice in each iteration of a loop, other rows in each step over the indices.
 
-    `loop` counts the slices, and `counted` the indices in it. The prefetches go inside that, or inside the innermost
-    loop, which prefetches at its own place in the row. A step has `rows.stop` rows along `dim`, some of which it gets.
+    `loop` counts the slices, and `counted` the indices in it. The prefetches go into the loop `inside`: `counted`, or
+    the innermost loop, which prefetches at its own place in the row. A step has `rows.stop` rows along `dim`, and
+    prefetches those in `rows`.
     """
     memory, step = memory_of(load), static_size(counted.step) or 1
     builder = builder_at_start(inside)
@@ -446,7 +446,7 @@ def _ask_for_rows(
 
 
 def _within(builder: NestBuilder, memory: SSAValue, first: SSAValue, offset: int, dim: int) -> SSAValue:
-    """Insert the place so far behind another along a dimension; the last one, where it would lie behind that."""
+    """Insert the place `offset` behind another along a dimension, or the last place where that comes before."""
     size = builder.size(memory, dim, "row")
     start, length = static_size(first), static_size(size)
     if start is not None and length is not None:
@@ -467,8 +467,8 @@ def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> 
     is_whole = is_row and 0 < row <= MAX_SLICE_LINES * line and static_size(innermost.lower) == 0
     if is_whole and inductions_of(subscripts[:-1], loop) - {loop.induction}:
         raise ScheduleError(
-            f"prefetch: where the slices lie that {loop.label} adds depends on a loop inside of it; expected the loop "
-            "that counts them"
+            f"prefetch: the place of the slices that {loop.label} adds depends on a loop inside of it; expected the "
+            "loop that counts them"
         )
     builder = builder_at_start(loop, load)
     later = _later_iteration(builder, loop, _end_of_slices(loop), options.ahead)
@@ -492,7 +492,7 @@ def _end_of_slices(loop: LoopOp) -> SSAValue:
 
 
 def _added_element(loop: LoopOp) -> memref.LoadOp | vector.LoadOp:
-    """Return the load of what a loop adds."""
+    """Return the load of the element that a loop adds."""
     for op in _accesses(loop):
         if isinstance(op, AccumulateOp):
             load = op.element.owner
@@ -520,8 +520,8 @@ def _prefetch_tile(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> No
 
 
 def _listed(function: func.FuncOp, loop: LoopOp) -> tuple[SSAValue, list[tuple[memref.LoadOp, int]]]:
-    """Return where the tile ends that a loop adds, and a load of its indices and of its elements, each with the
-    dimension in which it goes through them.
+    """Return the end of the tile that a loop adds, and a load of its indices and one of its elements, each with the
+    dimension along which it reads them.
     """
     name = loop.label.beside(LISTING)
     listings = [listing for listing in loops(function) if listing.label in (name, name.remainder)]
@@ -574,7 +574,7 @@ def _copy(
     around: set[Operation],
     mapping: dict[SSAValue, SSAValue],
 ) -> None:
-    """Insert a loop with copies of some operations in it, and of those in the loops `around` them."""
+    """Insert a copy of a loop with the operations `copied` in it, and of the loops `around` them."""
     bounds = [mapping.get(bound, bound) for bound in (loop.lower, loop.upper, loop.step)]
     name, kind = loop.label.beside("prefetch"), {"ordered": loop.ordered is not None}
     made = builder.loop(name, bounds, loop.induction.name_hint, loop, sums=False, parallel=False, **kind)
@@ -595,10 +595,10 @@ def _later_iteration(builder: NestBuilder, loop: LoopOp, end: SSAValue, distance
     """Insert the induction value `distance` iterations ahead, clamped to the last one before `end`, and map it.
 
     Raises:
-        ScheduleError: no index holds it.
+        ScheduleError: the value may not fit in an index.
     """
     step = static_size(loop.step) or 1
-    if distance * step >= 2**62:  # half of what an index holds; the induction variable is added to it
+    if distance * step >= 2**62:  # half of the largest index; the induction variable is added to it
         raise ScheduleError(
             f"prefetch: {distance} iterations ahead of {loop.label} are {distance * step} places, which no index "
             "holds; use a smaller distance or step"
@@ -611,7 +611,7 @@ def _later_iteration(builder: NestBuilder, loop: LoopOp, end: SSAValue, distance
 def _clone_for_prefetch(
     ops: Iterable[Operation], builder: NestBuilder, values: Mapping[SSAValue, SSAValue]
 ) -> dict[SSAValue, SSAValue]:
-    """Do as `clone_slice`, but leave the clamps of positions out: a prefetch may have any address."""
+    """Clone operations as `clone_slice` does, without the clamps of positions: a prefetch may have any address."""
     mapping = dict(values)
     for op in ops:
         if is_clamp(op):

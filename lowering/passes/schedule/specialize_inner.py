@@ -1,4 +1,4 @@
-"""The passes `specialize-inner` and `bound-inner`: what the code knows of the size of a row, within the nest level."""
+"""The passes `specialize-inner` and `bound-inner`: they make code for certain sizes of a row, within the nest level."""
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -22,8 +22,8 @@ class SpecializeInner(ModulePass, steps.SpecializeInner):
     A row whose size is known is copied by a fixed number of vectors, without a loop, and its address is a
     multiplication by a constant. Each size has a kernel of its own: worth it for rows of up to a few hundred bytes.
 
-    Where a slice is one element, and elements with an index each lie side by side along `indices`, these are the row:
-    few of them are copied without a loop, nor a remainder loop.
+    Where a slice is one element, the elements that lie side by side along `indices` are the row: a short row is copied
+    without a loop and without a remainder loop.
 
     before                              after specialize-inner{bytes=256}
         for inner in 0..n_inner             for inner in 0..64
@@ -38,7 +38,7 @@ class SpecializeInner(ModulePass, steps.SpecializeInner):
         func.func @gather(%data: memref<1x1x?x64xi32>, ..., %out: memref<1x1x?x64xi32>)
 
     Raises:
-        ScheduleError: there is no such dimension, or the bytes are not those of whole elements, or not its size.
+        ScheduleError: there is no such dimension, or the bytes are no whole number of elements, or not its size.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -52,7 +52,7 @@ class SpecializeInner(ModulePass, steps.SpecializeInner):
                 dim, shape = view.dims.index(name), list(argument.type.get_shape())
                 if shape[dim] not in (DYNAMIC, size):
                     raise ScheduleError(
-                        f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}"
+                        f"specialize-inner: rows have {shape[dim]} elements, and the bytes of {size} are given"
                     )
                 shape[dim] = size
                 type_ = memref_type(shape, argument.type.element_type, strides_of(argument.type))
@@ -62,7 +62,7 @@ class SpecializeInner(ModulePass, steps.SpecializeInner):
 
 @steps.pass_of_step
 class BoundInner(ModulePass, steps.BoundInner):
-    """Let the code count on the fewest and the most bytes of a row.
+    """Make code that relies on the fewest and the most bytes of a row.
 
     Rows of 36 to 64 bytes are two vectors of 32 bytes, whatever their size: one begins with the row, and one ends with
     it. One kernel serves all sizes in a range; `specialize-inner` makes a kernel for each size.

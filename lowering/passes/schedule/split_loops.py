@@ -36,11 +36,11 @@ class TileLoops(ModulePass, steps.TileLoops):
           body                                for indices_i in indices_o..min(indices_o + 64, n)
                                                 body
 
-    A loop over tiles or vectors has a step of several elements; its tiles are as many steps: `indices_o` of step 64
+    A loop over tiles or vectors has a step of several elements, and a size counts its steps: `indices_o` of step 64
     becomes `indices_o_o` of step 64 * size and `indices_o_i` of step 64.
 
-    Preconditions: the loops exist, and their steps are constants. Of a parallel loop `x_o` is parallel, and no loop in
-    it may be.
+    Preconditions: the loops exist, and their steps are constants. If `x` is parallel, `x_o` is, and no loop in `x` may
+    be.
 
     Input:
         gather.loop indices(%i) = %c0 to %n step %c1 { ... }
@@ -87,7 +87,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     if tail == "perfect" and (trips is None or trips % size):
         known = "is not known" if trips is None else f"is {trips}"
         raise ScheduleError(
-            f"tile-loops: tail=perfect needs a number of iterations that {size} divides, but that of {loop.label} "
+            f"tile-loops: tail=perfect needs a trip count that {size} divides, but the trip count of {loop.label} "
             f"{known}; use tail=guard"
         )
     builder, name = builder_before(loop), loop.label.outer_tile
@@ -114,7 +114,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
 class Unroll(ModulePass, steps.Unroll):
     """Run several iterations of a loop in one, without a test between them.
 
-    Their order stays. The last iterations, which make no whole step, go to a remainder loop, `inner_rest`.
+    The order of iterations stays. The last ones, which fill no whole step, go to a remainder loop, `inner_rest`.
 
     before                              after unroll{loop=inner factor=4}
         for inner in 0..n                   for inner in 0..n - n % 4 step 4

@@ -29,9 +29,9 @@ from ...nest.queries import clone_slice, functions, slice_of, static_size, stati
 from ...schedule import steps
 from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 
-# The shortest rows of known size whose vectors are stored whole. In C on a Zen 4 rows of 256 B from memory are 1.1 to
-# 1.3 times as fast so as in parts of 16 bytes, 1 KB 1.2, and 64 B and 128 B no faster. Rows of 1 KB of unknown size are
-# 1.05 to 1.3 times as fast, and those of 4 KB and 64 KB, whose loop prefetches the next row, 0.95 to 1.0.
+# The shortest rows of known size whose vectors are stored whole. In C on a Zen 4, relative to parts of 16 bytes, this
+# is 1.1 to 1.3 times as fast for rows of 256 B from memory, 1.2 for 1 KB, and 1.0 for 64 B and 128 B. For rows of an
+# unknown size it is 1.05 to 1.3 for 1 KB, and 0.95 to 1.0 for 4 KB and 64 KB, whose loop prefetches the next row.
 MIN_WHOLE_BYTES = 256
 
 Streamed = TypeVar("Streamed", bound=Operation)
@@ -41,19 +41,19 @@ Streamed = TypeVar("Streamed", bound=Operation)
 class StreamStores(ModulePass, steps.StreamStores):
     """Write vectors with non-temporal stores, which read no line of out.
 
-    Pays where out is larger than the last-level cache's share; below that, the next reader of out misses the caches.
-    A streamed vector is aligned to its size, to 16 bytes at most, and a longer one is stored 16 bytes at a time, since
-    NumPy's arrays begin at multiples of 16; but those of long rows are stored whole. All stores to a line of out must
-    be non-temporal, or the line is read after all and written twice:
+    This pays where out is larger than its share of the last-level cache; below that, the next reader of out misses the
+    caches. A streamed vector is aligned to its size, to 16 bytes at most, and a longer one is stored 16 bytes at a
+    time, since NumPy's arrays begin at multiples of 16; but vectors of long rows are stored whole. All stores to a line
+    of out must be non-temporal, or the line is read after all and written twice:
 
     * A loop with a remainder loop of single elements gets a peeled prologue up to the first aligned element. Single
       elements are streamed where they have 4 bytes or more; the processor cannot stream smaller ones.
     * A row of known size whose remainder is one overlapping vector gets such a vector as its prologue. Both are stored
       unaligned, in parts, and before the vectors between them: a full line goes to memory at once.
     * A loop over a known number of whole vectors streams all of them when out is aligned, and none when it is not.
-    * Where these are rows of 256 bytes or more, vectors longer than 16 bytes are aligned to their size, and both ends
-      of the row, before and behind them, are stored 16 bytes at a time. So are they in rows of unknown size, between
-      the single elements, but not in a loop that also prefetches the next row.
+    * Where they make rows of 256 bytes or more, vectors longer than 16 bytes are aligned to their size, and both ends
+      of the row, before and behind them, are stored 16 bytes at a time. Rows of unknown size have this form, too,
+      between their single elements, except in a loop that also prefetches the next row.
 
     before                              after stream-stores
         for inner in 0..w step 8            for inner_head in 0..h
@@ -65,7 +65,7 @@ class StreamStores(ModulePass, steps.StreamStores):
 
     In a gradient the initial zeros are streamed, 16 bytes at a time.
 
-    Preconditions: `vectorize-inner` has run, but for gradients; of them, the loop that clears steps from element to
+    Preconditions: `vectorize-inner` has run, except for gradients, whose loop that clears steps from element to
     element.
 
     Input:
@@ -136,9 +136,9 @@ def _ends_row(store: vector.StoreOp) -> bool:
 
 
 def stream_row(stores: Sequence[vector.StoreOp]) -> None:
-    """Stream the vectors of a row, stored one behind the other, where out begins at a multiple of what they ask for.
+    """Stream the vectors of a row, stored one behind the other, where out begins at a multiple of 16 bytes.
 
-    They stay as they are where a vector, or a row of out, is no multiple of that.
+    They stay as they are where the size of a vector, or of a row of out, is no multiple of 16 bytes.
     """
     first, last = stores[0], stores[-1]
     memory, kind = SSAValue.get(first.base, type=MemRefType), SSAValue.get(first.vector, type=VectorType).type
@@ -148,12 +148,12 @@ def stream_row(stores: Sequence[vector.StoreOp]) -> None:
         return
     builder = builder_before(last)
     over = builder.compute(arith.RemUIOp, _address_of(builder, memory, first.indices[-1:]), STREAM_BYTES, "over")
-    streamed = [_streamed(made_from(store, store.clone()), STREAM_BYTES) for store in stores]
+    streamed = [_mark_streaming(made_from(store, store.clone()), STREAM_BYTES) for store in stores]
     _either(builder, builder.compare("eq", over, 0, "is_aligned"), streamed, stores)
 
 
 def _address_of(builder: NestBuilder, memory: SSAValue, subscripts: Sequence[SSAValue]) -> SSAValue:
-    """Insert the address of an element of contiguous memory; by its last subscripts, but for whole rows."""
+    """Insert the address of an element of contiguous memory from its last subscripts; the others must not count."""
     type_ = SSAValue.get(memory, type=MemRefType).type
     shape, place = type_.get_shape(), None
     for dim, subscript in enumerate(subscripts, len(shape) - len(subscripts)):
@@ -166,8 +166,8 @@ def _address_of(builder: NestBuilder, memory: SSAValue, subscripts: Sequence[SSA
     return builder.compute(arith.AddiOp, base, offset, "address")
 
 
-def _streamed(root: Streamed, alignment_bytes: int) -> Streamed:
-    """Mark the stores of vectors at or below an operation."""
+def _mark_streaming(root: Streamed, alignment_bytes: int) -> Streamed:
+    """Mark the stores of vectors at or below an operation as non-temporal; return it."""
     for op in root.walk():
         if isinstance(op, vector.StoreOp):
             op.properties["nontemporal"] = BoolAttr.from_bool(True)
@@ -267,7 +267,7 @@ class _Streaming:
             builder, builder.compute(arith.SubiOp, builder.index(self.alignment_bytes), over, "short")
         )
         whole.operands[1] = whole_end(builder, whole.lower, remainder.upper, self.lanes)
-        streaming = [first, _streamed(remainder.clone(), 1), whole]
+        streaming = [first, _mark_streaming(remainder.clone(), 1), whole]
         _either(builder, self._fits(builder, over), streaming, [self.loop, remainder])
 
     # Peeled ends, without a branch
@@ -297,7 +297,7 @@ class _Streaming:
                 op.properties["nontemporal"] = BoolAttr.from_bool(True)
         if not has_parts:
             loop.operands[0], loop.operands[1] = stop, end
-            _streamed(loop, self.alignment_bytes)
+            _mark_streaming(loop, self.alignment_bytes)
             return
         whole = self._behind(builder, self._short(builder, beyond, self.size_bytes))
         whole = builder.compute(arith.MinSIOp, whole, end, "first")
@@ -311,11 +311,11 @@ class _Streaming:
 
     @property
     def part_lanes(self) -> int:
-        """The lanes of a part of a vector, which is as long as a non-temporal store of any array may be."""
+        """The lanes of a part of a vector: of the longest non-temporal store that is aligned in every array."""
         return self.alignment_bytes // self.width_bytes
 
     def _has_parts(self) -> bool:
-        """Return whether vectors are longer than their parts, and the loop only copies: has no vector but the one."""
+        """Return whether vectors are longer than their parts, and the loop has no vector but the one that it copies."""
         vectors = [
             op
             for op in self.loop.walk()
@@ -326,7 +326,7 @@ class _Streaming:
 
     def _copy(self, alignment_bytes: int) -> LoopOp:
         """Return a copy of the loop that streams its vectors."""
-        copy = _streamed(self.loop.clone(), alignment_bytes)
+        copy = _mark_streaming(self.loop.clone(), alignment_bytes)
         copy.induction.name_hint = self.loop.induction.name_hint
         return copy
 
@@ -336,7 +336,7 @@ class _Streaming:
         """Return a loop of parts up to the second bound, one of whole vectors, and one of parts up to the last bound.
 
         Args:
-            bounds: where the first loop begins; where the first multiple of the size of a vector is; where all end.
+            bounds: the start of the first loop; the first multiple of the size of a vector; the end of all loops.
             names: of the loops of parts.
         """
         lower, first, upper = bounds

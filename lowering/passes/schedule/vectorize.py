@@ -76,8 +76,8 @@ class VectorizeInner(ModulePass, steps.VectorizeInner):
           vector.store %element, %out[%b, %o, %i, %j] : memref<1x1x?x?xi32>, vector<8xi32> }
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
-    Of a gradient, the row of grad is loaded as vectors that are added to as many elements of out, `gather.accumulate`;
-    each element keeps a sum of its own, so the order of the contributions stays.
+    In a gradient, the row of grad is loaded as vectors that are added to elements of out, `gather.accumulate`; each
+    element keeps a sum of its own, so the order of the contributions stays.
 
     What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty.
 
@@ -97,7 +97,7 @@ class VectorizeInner(ModulePass, steps.VectorizeInner):
 
 
 class _Vectorizing:
-    """The innermost loop of a copy, and what it reads and writes."""
+    """The innermost loop of a copy, and the store in it."""
 
     def __init__(self, function: func.FuncOp, store: memref.StoreOp, lanes: int):
         self.function, self.store, self.lanes = function, store, lanes
@@ -117,7 +117,7 @@ class _Vectorizing:
 
     def _check(self) -> None:
         loop = self.loop
-        _check_in_pieces(loop)
+        _check_divisible(loop)
         if static_size(loop.step) != 1 or loop.total is not None:
             kind = "is a sum" if loop.total is not None else "takes several elements at a time already"
             raise ScheduleError(f"vectorize-inner: {loop.label} {kind}")
@@ -189,7 +189,7 @@ class _Vectorizing:
         return row is not None
 
     def _row(self, builder: NestBuilder, body: LoopOp) -> SSAValue | None:
-        """Insert the load of a vector where elements lie side by side in data, too; None where they do not."""
+        """Insert the load of a vector, and return it; None where the elements do not lie side by side in data."""
         value, inside = self.store.value, None
         if isinstance(select := value.owner, arith.SelectOp):
             value, inside = select.lhs, select.cond
@@ -221,7 +221,7 @@ def _vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     if isinstance(accumulate.element.type, VectorType):
         raise ScheduleError("vectorize-inner: vectors are added already")
     _check_lanes(lanes, element_size_bytes(accumulate.element.type), SUM_BYTES)
-    load = _checked_load(accumulate, loop)
+    load = _check_load(accumulate, loop)
     body, rest = split_off_remainder(loop, lanes)
     builder = builder_at_end(body, accumulate)
     masks = [value for value in (accumulate.mask, accumulate.first) if value is not None]
@@ -245,9 +245,9 @@ def _vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
         Rewriter.erase_op(loop)
 
 
-def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
-    """Return the load of the element that is added, which has stride 1 as the addition has."""
-    _check_in_pieces(loop)
+def _check_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
+    """Return the load of the element that is added, having checked that both have stride 1."""
+    _check_divisible(loop)
     plain = (AccumulateOp, YieldOp, memref.LoadOp)
     beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
     if static_size(loop.step) != 1 or any(op.regions or not computes(op) for op in beside):
@@ -267,7 +267,7 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
 def _insert_steps(
     builder: NestBuilder, loaded: SSAValue, steps: list[Step], mapping: dict[SSAValue, SSAValue]
 ) -> SSAValue:
-    """Insert the same steps for a vector of elements, and return what is added; `mapping` has copies of factors."""
+    """Insert the steps for a vector of elements, and return the vector to add; `mapping` has copies of factors."""
     assert isinstance(loaded.type, VectorType)
     value, shape = loaded, loaded.type.get_shape()
     for step in steps:
@@ -292,7 +292,7 @@ def _check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
         )
 
 
-def _check_in_pieces(loop: LoopOp) -> None:
+def _check_divisible(loop: LoopOp) -> None:
     """Check that several iterations of a loop may be taken as one; raises ScheduleError."""
     if loop.parallel is not None or loop.ordered is not None:
         kind = "parallel" if loop.parallel is not None else "ordered"
@@ -312,9 +312,9 @@ class GatherLanes(ModulePass, steps.GatherLanes):
     """Load the lanes of a vector by one gather instruction.
 
     `vectorize-inner` leaves elements with an index each as one load a lane, each of which resolves its index by itself.
-    Here they are marked for the code generator, which then loads the indices of all lanes as a vector, resolves them in
-    vectors, and gathers the elements. The operations of the lanes stay as they are, so the meaning is the same with the
-    mark and without it.
+    This pass marks them for the code generator, which then loads the indices of all lanes as a vector, resolves them in
+    vectors, and gathers the elements. The operations of the lanes stay as they are, so the mark does not change the
+    meaning.
 
     It pays where the processor gathers as fast as it loads lanes, where indices are resolved, and where the lines of
     data are prefetched.
@@ -326,8 +326,8 @@ class GatherLanes(ModulePass, steps.GatherLanes):
     Output:
         %elements = vector.from_elements %element, %element_1, ... {gathered} : vector<8xi32>
 
-    What it does not do: vectors stay whose indices do not lie side by side, as in tuples, or are resolved by more
-    than additions and comparisons, as in the modes `zero` and `wrap`.
+    What it does not do: mark vectors whose indices do not lie side by side, as in tuples, or are resolved by more than
+    additions and comparisons, as in the modes `zero` and `wrap`.
 
     Raises:
         ScheduleError: there are no such vectors, or their elements have other widths.

@@ -113,7 +113,7 @@ def test_an_axis_that_the_index_type_cannot_leave_has_a_kernel_of_its_own(bounds
 def test_a_result_of_2_to_the_63_bytes_is_rejected_and_a_smaller_one_planned():
     data, largest = ArraySpec((5,), "f8"), 2**60
     assert Problem.checked(Gather(), data, ArraySpec((largest - 1,), "i1"), Bounds.ERROR).slices.shape == (largest - 1,)
-    with pytest.raises(InvalidGatherError, match=r"its sizes, but for those of 0, make 2\*\*63 bytes or more"):
+    with pytest.raises(InvalidGatherError, match=r"its sizes other than 0 make 2\*\*63 bytes or more"):
         Problem.checked(Gather(), data, ArraySpec((largest,), "i1"), Bounds.ERROR)
     with pytest.raises(InvalidGatherError, match=rf"a result of shape \({largest}, 0\) and float64 has no addresses"):
         Problem.checked(Gather(), ArraySpec((5, 0), "f8"), ArraySpec((largest,), "i1"), Bounds.ERROR)

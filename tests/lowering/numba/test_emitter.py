@@ -261,7 +261,7 @@ def test_lanes_are_added_to_nothing_else(reduced):
       func.return %count : i64
     }}
     """
-    with pytest.raises(InternalError, match="adds the lanes of a vector, to nothing else"):
+    with pytest.raises(InternalError, match="one reduction of a vector, the sum of its lanes alone"):
         emit(parse_module(text))
 
 

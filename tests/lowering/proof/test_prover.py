@@ -84,7 +84,7 @@ def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator
     pipeline += ",tile-loops{loops=indices sizes=2},compact-indices{loop=indices_i}"
     last = prove(operator("gather", "zero", scale=1.0), pipeline)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
-    assert last.reason == "a buffer holds a list, and how long it is the nest counts while it runs"
+    assert last.reason == "a buffer holds a list, whose length the nest counts while it runs"
 
 
 @pytest.mark.parametrize("more", ["", ",parallelize-sort{parts=3}"])
@@ -94,7 +94,7 @@ def test_sorted_indices_are_undecided_with_a_reason_and_right_in_samples(prove, 
     pipeline = "canonical,lower-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
     last = prove(module, pipeline + more)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
-    assert last.reason == "indices are sorted by position, and where each goes the nest counts while it runs"
+    assert last.reason == "indices are sorted by position, and the nest counts their places while it runs"
 
 
 @pytest.mark.parametrize("index", ["i8", "ui8", "i32", "ui64"])

@@ -91,9 +91,9 @@ WRONG = {
     "a dimension twice": (r"inner\[3, 4\]", "inner[3, 3]", "a dimension of out is in no merged dimension, or in two"),
     "names swapped": (
         *(r"outer\[0\], indices\[1, 2\], inner", "indices[0], outer[1, 2], inner"),
-        "the dimension outer of data is that of indices",
+        "the dimension outer of data belongs to indices",
     ),
-    "an axis by another name": (r"axis\[1\]", "inner_1[1]", "the dimension inner_1 of data is that of an index"),
+    "an axis by another name": (r"axis\[1\]", "inner_1[1]", "the dimension inner_1 of data belongs to an index"),
 }
 
 

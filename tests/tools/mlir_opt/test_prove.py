@@ -49,8 +49,8 @@ def test_a_module_that_does_not_say_its_operator_is_undecided(gathernest_opt, op
     ended = gathernest_opt("-", "-p", "tile-loops{loops=indices sizes=16}", "--prove", stdin=nest)
     assert (ended.status, ended.out) == (
         0,
-        "tile-loops{loops=indices sizes=16}: undecided: nothing says what the operator was; begin with a module that "
-        "holds it, or a gather.resolve\n",
+        "tile-loops{loops=indices sizes=16}: undecided: the operator is unknown; begin with a module that holds it, or "
+        "a gather.resolve\n",
     )
 
 

@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p fold-bounds --verify-diagnostics --split-input-file
 
-// expected-error@unknown {{expected the mask of gather.masked_load to be what every gather.resolve says}}
+// expected-error@unknown {{expected the mask of gather.masked_load to be `valid` of every gather.resolve}}
 func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3xi32>, %mask: i1) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -49,7 +49,7 @@ func.func @gather(%data: memref<5x5xi32>, %indices: memref<3xi64>, %out: memref<
 // -----
 
 // One of two resolves does not decide about the load.
-// expected-error@unknown {{expected the mask of gather.masked_load to be what every gather.resolve says}}
+// expected-error@unknown {{expected the mask of gather.masked_load to be `valid` of every gather.resolve}}
 func.func @gather(%data: memref<5x5xi32>, %indices: memref<3xi64>, %out: memref<3xi32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -67,7 +67,7 @@ func.func @gather(%data: memref<5x5xi32>, %indices: memref<3xi64>, %out: memref<
 
 // -----
 
-// expected-error@unknown {{a function whose indices are checked returns how many are outside, no more}}
+// expected-error@unknown {{a function returns the number of indices outside, and can return no more}}
 func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3xi32>) -> index {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -74,7 +74,7 @@ func.func @gather(%out: memref<6x6xi32>, %n: index) {
 
 // -----
 
-// expected-error@unknown {{a does not yield what b sums}}
+// expected-error@unknown {{a does not yield the sum of b}}
 func.func @gather(%x: i64, %n: index) -> i64 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -89,7 +89,7 @@ func.func @gather(%x: i64, %n: index) -> i64 {
 
 // -----
 
-// expected-error@unknown {{a uses what b sums}}
+// expected-error@unknown {{a uses the sum of b}}
 func.func @gather(%x: i64, %n: index) -> i64 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -29,7 +29,7 @@ func.func @gather(%out: memref<6xi32>, %x: i32, %n: index) {
 
 // -----
 
-// expected-error@unknown {{cannot prove that iterations of a are independent: memref.load may read what another iteration writes}}
+// expected-error@unknown {{cannot prove that iterations of a are independent: memref.load may read an element that another iteration writes}}
 func.func @gather(%out: memref<6xi32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -76,7 +76,7 @@ func.func @gather(%out: memref<8xi32>, %x: vector<2xi32>, %n: index) {
 // -----
 
 // A vector reads what the iteration before writes.
-// expected-error@unknown {{cannot prove that iterations of a are independent: vector.load may read what another iteration writes}}
+// expected-error@unknown {{cannot prove that iterations of a are independent: vector.load may read an element that another iteration writes}}
 func.func @gather(%out: memref<9x8xi32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "tile-loops{loops=indices sizes=4 tail=perfect}" --verify-diagnostics --split-input-file
 
-// expected-error@unknown {{tail=perfect needs a number of iterations that 4 divides, but that of indices is not known; use tail=guard}}
+// expected-error@unknown {{tail=perfect needs a trip count that 4 divides, but the trip count of indices is not known; use tail=guard}}
 func.func @gather(%out: memref<?xi32>, %x: i32, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -12,7 +12,7 @@ func.func @gather(%out: memref<?xi32>, %x: i32, %n: index) {
 
 // -----
 
-// expected-error@unknown {{tail=perfect needs a number of iterations that 4 divides, but that of indices is 6; use tail=guard}}
+// expected-error@unknown {{tail=perfect needs a trip count that 4 divides, but the trip count of indices is 6; use tail=guard}}
 func.func @gather(%out: memref<?xi32>, %x: i32) {
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
