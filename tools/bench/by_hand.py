@@ -181,7 +181,7 @@ class ByHand(Peer):
         kernel, *how, check, fresh = astuple(variant)
         job = Job(*arrays, *astuple(_sizes(case)), KERNELS.index(kernel), *how, CHECKS.index(check), fresh)
         gather, place = self.library.gather, ctypes.byref(job)
-        return lambda: (job, gather(place), inputs)
+        return lambda: (job, gather(place), inputs)  # the job has addresses in the arrays of `inputs`
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
         job, outside, _ = returned

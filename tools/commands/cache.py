@@ -1,11 +1,10 @@
 """`gathernest cache`: report the size of the compiled kernels on disk, and remove them."""
 
 import argparse
-import json
 
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ..console.terminal import DONE, Parser, UsageError, add_option, make_console, positive
+from ..console.terminal import DONE, Parser, UsageError, add_option, answer, make_console, positive, print_table
 
 ACTIONS = {
     "info": "how many kernels there are, of these versions and of others, and the limit",
@@ -51,20 +50,19 @@ def run(options: argparse.Namespace) -> int:
         "removed": len(removed),
         "removed_bytes": sum(entry.size_bytes for entry in removed),
     }
-    if options.json:
-        print(json.dumps(facts))
-        return DONE
 
     def counted(entries: int, size_bytes: int) -> str:
         return f"{entries} kernel{'' if entries == 1 else 's'}, {size_bytes / MEGABYTE:.1f} MB"
 
-    say = make_console().print
-    if options.action != "info":
-        say(f"removed         {counted(facts['removed'], facts['removed_bytes'])}")
-    say(f"folder          {facts['folder']}{'' if problem is None else f' (cannot be written: {problem})'}")
-    say(f"these versions  {counted(facts['entries'], facts['size_bytes'])}")
-    say(f"other versions  {counted(facts['entries_of_other_versions'], facts['size_bytes_of_other_versions'])}")
-    if processes := facts["compiling_processes"]:
-        say(f"compiled now    {len(processes)}, by process {', '.join(map(str, processes))}")
-    say(f"limit           {limit_mb} MB")
+    processes = facts["compiling_processes"]
+    rows = {
+        "removed": counted(facts["removed"], facts["removed_bytes"]) if options.action != "info" else "",
+        "folder": f"{facts['folder']}{'' if problem is None else f' (cannot be written: {problem})'}",
+        "these versions": counted(facts["entries"], facts["size_bytes"]),
+        "other versions": counted(facts["entries_of_other_versions"], facts["size_bytes_of_other_versions"]),
+        "compiled now": f"{len(processes)}, by process {', '.join(map(str, processes))}" if processes else "",
+        "limit": f"{limit_mb} MB",
+    }
+    shown = [(f"{name} ", text) for name, text in rows.items() if text]
+    answer(options.json, facts, lambda: print_table(make_console(), ("", ""), shown))
     return DONE

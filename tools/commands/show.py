@@ -171,12 +171,9 @@ def _print_diff(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -
         _check_name(name, list(stages))
     before, after = (draw(stages[name]) or "" if options.picture else stages[name].text for name in (first, second))
     text = unified_diff(before, after, (f"after {first}" if first != "operator" else first, f"after {second}"))
-    if options.json:
-        print(json.dumps({"gather": _title(kernel), "before": first, "after": second, "diff": text}))
-    elif text:
-        print_diff(text)
-    else:
-        print(f"{second} is the same as {first}" if ".." in options.diff else f"{second} changed nothing")
+    same = f"{second} is the same as {first}" if ".." in options.diff else f"{second} changed nothing"
+    facts = {"gather": _title(kernel), "before": first, "after": second, "diff": text}
+    answer(options.json, facts, lambda: print_diff(text) if text else print(same))
 
 
 def _print_upstream(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> None:
