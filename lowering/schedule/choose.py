@@ -34,7 +34,6 @@ from .steps import (
     GroupIndices,
     HoistIndices,
     OwnerComputes,
-    ParallelizeLoops,
     ParallelizeSort,
     Prefetch,
     SpecializeInner,
@@ -57,21 +56,15 @@ WHY: dict[type[Step], str] = {
     ParallelizeSort: "the indices are sorted in {parts} parts by as many threads",
     OwnerComputes: "{owners} owners add to their own parts of {axis}",
     CompactIndices: "each owner lists its indices of a tile before it adds",
-    ParallelizeLoops: "threads share {loops}",
     HoistIndices: "indices are resolved before {before}, which repeats them",
 }
 
 
 def reasons_of(schedule: Schedule) -> tuple[str, ...]:
     """Return why a schedule has its steps, one sentence each."""
-    found: list[str] = [] if schedule.parallel else ["one thread: to start others takes longer than they gain"]
-    for step in schedule:
-        if type(step) in WHY:
-            values = {
-                name: " and ".join(each) if isinstance(each, tuple) else each for name, each in vars(step).items()
-            }
-            found.append(WHY[type(step)].format(**values))
-    return tuple(found)
+    shared = [name for name in schedule.parallel if not LoopName(name).nest]
+    who = f"threads share {' and '.join(shared)}" if shared else "one thread: to start others takes longer"
+    return (who, *(WHY[type(step)].format(**vars(step)) for step in schedule if type(step) in WHY))
 
 
 def choose(nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Choice:

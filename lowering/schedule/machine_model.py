@@ -183,17 +183,10 @@ class Held(NamedTuple):
     Attributes:
         passing: of arrays that are read or written once in a call.
         table: of the table.
-        calls: for how many calls a line stays there, on average.
     """
 
     passing: float
     table: float
-    calls: float
-
-    @property
-    def there(self) -> float:
-        """The part that is there at any time of what passes once in a call."""
-        return self.calls * (1 - self.passing) if self.calls < MOST_CALLS else 1.0
 
 
 def held(cache_bytes: float, passing_bytes: float, table_bytes: float, reads: float, is_window: bool) -> Held:
@@ -210,7 +203,7 @@ def held(cache_bytes: float, passing_bytes: float, table_bytes: float, reads: fl
         is_window: whether the reads of a line are soon after one another, and not spread over the call.
     """
     if passing_bytes + table_bytes <= cache_bytes:
-        return Held(1.0, 1.0, math.inf)
+        return Held(1.0, 1.0)
     read = -math.expm1(-reads)  # the part of the table that a call reads
     least, most = LEAST_CALLS, MOST_CALLS
     calls = passing = table = 1.0
@@ -224,7 +217,7 @@ def held(cache_bytes: float, passing_bytes: float, table_bytes: float, reads: fl
             table = there = reads * calls / (1 + reads * calls)
         fits = passing_bytes * calls * (1 - passing) + table_bytes * there <= cache_bytes
         least, most = (calls, most) if fits else (least, calls)
-    return Held(passing, table, calls)
+    return Held(passing, table)
 
 
 def tile_size(wanted: int) -> int:

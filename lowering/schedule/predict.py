@@ -148,7 +148,6 @@ class Work(NamedTuple):
     Attributes:
         lines_ns, stores_ns, indices_ns, check_ns, uops: the terms; instructions are counted.
         read_bytes, written_bytes: of memory.
-        starts_ns: what tiles wait for at their start.
         clears: whether the stores clear the table in a nest of their own.
         cleared_bytes: what that nest reads from memory and writes.
         alone_ns: what no other thread shares.
@@ -161,7 +160,6 @@ class Work(NamedTuple):
     uops: float
     read_bytes: float
     written_bytes: float
-    starts_ns: float = 0.0
     clears: bool = False
     cleared_bytes: tuple[float, float] = (0.0, 0.0)
     alone_ns: float = 0.0
@@ -242,7 +240,6 @@ class Model:
             serial = adding if self._adds or self._sums else adding + work.check_ns
             parts = math.ceil(team.tasks / threads) / team.tasks - each  # owners and parts of rows are equal
             late = serial * (parts if self._adds else (threads - 1) / (2 * team.tasks * threads))
-            late += work.starts_ns * each
         if threads > 1 or self._adds:
             launches = (threads > 1) + len(beside)
         launch_ns = launches * machine.launch_ns
@@ -264,13 +261,10 @@ class Model:
         if self._sums:
             rows = (loop for loop in loops.values() if loop.name.is_outer_tile and loop.name.untiled in self._row)
             pieces = math.prod(loop.trips for loop in rows)
-        if pieces > 1:
-            piece_bytes = self._row_bytes // pieces
-            beside = (piece_bytes - math.gcd(piece_bytes, STREAM_BYTES)) / LINE_BYTES
+            beside /= pieces
         stream, lanes = schedule.has(StreamStores), schedule.lanes
         traffic = self._traffic(stream, team.threads, self._span_bytes, beside)
         lines_ns, line_bytes, uops = self._data(schedule, loops, traffic, beside, pieces, ascending)
-        starts_ns = 0.0
         if self._sums:
             uops = self._bag_uops(schedule, uops, pieces)
         else:
@@ -279,8 +273,6 @@ class Model:
             uops += self._copy_uops(lanes, stream, is_known)
             if lanes is not None and schedule.has(GatherLanes):
                 uops += self._gathered_uops(lanes)
-            if schedule.has(Prefetch):  # nothing was prefetched for the start of a tile
-                starts_ns = team.tasks * (self._machine.memory_ns * traffic.passing[MEMORY])
         return Work(
             lines_ns,
             traffic.stores_ns,
@@ -289,7 +281,6 @@ class Model:
             uops,
             line_bytes + traffic.read_bytes,
             traffic.written_bytes,
-            starts_ns,
         )
 
     def _sum(self, schedule: Schedule, team: Team) -> Work:
@@ -372,16 +363,15 @@ class Model:
         kind = {"is_row": nest.is_row, "tuple_size": nest.tuple_size}
         first = again = line_times(machine, table, own_bytes, beside, **kind)
         if self._windows > 1:
-            soon = math.exp(-1 / (2 * self._windows * last.calls))  # in half of a window's time
-            parts = parts_of(min(machine.l2_bytes / own_bytes, 1.0), soon)
+            parts = parts_of(min(machine.l2_bytes / own_bytes, 1.0), 1.0)  # the last cache holds it for a window
             again = line_times(machine, parts, own_bytes, beside, **kind)
             if self._is_dense and own_bytes < fixed.MIN_NEXT_ROW_BYTES:
                 in_order_ns = (1 + beside) * first.following  # windows are read one after the other
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         copied_bytes = self._staged * nest.indices // 8 if self._staged else self._index_bytes
-        reads = [(self._index_bytes if nest.checked else copied_bytes, stored)]
-        if nest.checked:  # then the copy reads the first of them soon, and the last after nearly a call
-            reads.append((copied_bytes, parts_of(copied_bytes <= caches_bytes, last.there)))
+        reads = [(copied_bytes, stored)]
+        if nest.checked:  # then the copy reads them once more
+            reads.append((self._index_bytes, stored))
         indices_ns, read = indices_read(machine, *reads)
         stores_ns, written = self._stores(stream, stored)
         read += 0.0 if stream else written  # a cached store reads the line first
@@ -498,8 +488,7 @@ class Model:
         Where a buffer is added to, it is copied to the table, too.
         """
         nest, machine, size = self._nest, self._machine, self._nest.table_bytes
-        fits = self._index_bytes + nest.out_bytes + size <= machine.l2_bytes
-        where, table = parts_of(fits, traffic.kept), traffic.table
+        where, table = parts_of(0.0, traffic.kept), traffic.table
         cached_ns, moved_bytes = copy_ns(machine, size, where, machine.store_times), where[MEMORY] * size
         if schedule.has(FuseIntoOwners):  # cleared and scaled where it is added to
             return cached_ns + copy_ns(machine, size, table) * (1 + nest.scales + copied), moved_bytes, moved_bytes
@@ -517,15 +506,14 @@ class Model:
         )
 
     def _sort_ns(self, schedule: Schedule) -> float:
-        """Return the nanoseconds of a counting sort of the indices, whose counts one thread sums."""
+        """Return the nanoseconds of a counting sort of the indices."""
         machine = self._machine
         ends, places = (machine.random_line_ns(8 * count) for count in (self._positions, self._places))
         sharing = schedule.get(ParallelizeSort)
         parts = 1 if sharing is None else sharing.parts
         threads = min(parts, machine.threads)
         own_ns = 2 * ends + places + 2 * self._resolve_uops * self._uop_ns
-        summed_ns = parts * self._positions * fixed.VECTOR_UOPS * self._uop_ns
-        return self._places * own_ns / threads + summed_ns + (2 * machine.launch_ns if threads > 1 else 0.0)
+        return self._places * own_ns / threads + (2 * machine.launch_ns if threads > 1 else 0.0)
 
     # instructions
 
@@ -654,15 +642,15 @@ def line_times(
     far_ns, near = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns)
     later = tuple_size * (fixed.ROWS_ALONE if is_row else 1.0)
     alone = of_both(*(later * line_ns for line_ns in machine.alone_line_ns))
-    # Each cache waits for a number of lines at once; the window of instructions, without prefetches, for some of L1's.
-    both_ns = max(l2_ns + far_ns + beside_ns, (1 + late) * latency / machine.l2_misses)
+    # Without prefetches, the window of instructions waits for some of L1's lines.
+    both_ns = l2_ns + far_ns + beside_ns
     waits = max((machine.alone_line_ns[0] - own[L1]) / max(own[L3] - own[L1], 1e-9) - 1, 0.0)
     late_ns = waits * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
     late_ns += max(alone[1] - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
     return Lines(
         both_ns,
         both_ns + into_l2,
-        max(l2_ns + sum(near) + beside_ns, (1 + late) * near[1]),
+        l2_ns + sum(near) + beside_ns,
         l2_ns + sum(alone) + beside_ns + late * late_ns,
         l2_ns + far_ns + into_l2 + beside_ns,
         following,
