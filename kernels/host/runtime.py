@@ -177,8 +177,9 @@ class Runtime:
         from contextlib import suppress
 
         started: list[Thread] = []
-        atexit.unregister(self.finish)
-        atexit.register(self.finish)  # what was registered last runs first, before those of Numba and llvmlite
+        with suppress(Exception):  # of the comparison with a function that somebody else has registered
+            atexit.unregister(self.finish)
+        atexit.register(self.finish)  # what is registered last runs first, before those of Numba and llvmlite
 
         def start() -> None:
             with suppress(RuntimeError, MemoryError):

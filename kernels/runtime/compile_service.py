@@ -469,7 +469,7 @@ def _start_child() -> tuple[Any, Any]:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__],
             bufsize=0,
-            stdin=read,
+            stdin=read.fileno(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=os.sep,
