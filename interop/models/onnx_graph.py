@@ -37,7 +37,7 @@ class Graph:
     """
 
     def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
-        self.arrays, self.proto = arrays, _inlined(proto)
+        self.arrays, self.proto = arrays, _with_types(inlined(proto))
         graph = self.proto.graph
         self.opset = max((entry.version for entry in proto.opset_import if entry.domain in OWN_DOMAINS), default=1)
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
@@ -259,12 +259,21 @@ def _parse_pattern(pattern: str) -> ast.expr:
     return ast.parse(pattern, mode="eval").body
 
 
-def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model without local functions, with the types of its values as far as onnx infers them."""
-    from onnx import inliner, shape_inference
+def inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without local functions, or the model itself where onnx rejects them."""
+    from onnx import inliner
 
     try:
-        proto = inliner.inline_local_functions(proto) if proto.functions else proto
+        return inliner.inline_local_functions(proto) if proto.functions else proto
+    except (MemoryError, RuntimeError, ValueError):
+        return proto
+
+
+def _with_types(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with the types of its values as far as onnx infers them."""
+    from onnx import shape_inference
+
+    try:
         proto = shape_inference.infer_shapes(proto)
         if _propagated_elements(proto.graph, {}) <= MAX_PROPAGATED_ELEMENTS:
             proto = shape_inference.infer_shapes(proto, data_prop=True)
