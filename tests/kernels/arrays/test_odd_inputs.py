@@ -145,6 +145,15 @@ def test_a_cache_folder_in_the_home_folder_is_found(monkeypatch):
     assert gn.knobs.cache_dir == Path.home() / "kernels"
 
 
+def test_a_value_that_cannot_be_shown_is_named_by_its_type():
+    class Hidden:
+        def __repr__(self):
+            raise RuntimeError
+
+    with pytest.raises(gn.InvalidGatherError, match="got a value of type Hidden"):
+        gn.gather([1, 2], [0], Hidden())
+
+
 @pytest.mark.parametrize("call", [gn.gather, partial(gn.schedule, "gather")], ids=["gather", "schedule"])
 @pytest.mark.parametrize("name", ["data", "indices"])
 def test_ragged_lists_are_rejected_by_name(name, call):
