@@ -40,7 +40,10 @@ class Fill:
             element[()] = self.value
             return element
         reject_masked(self.value, "the fill value")
-        given: Any = np.asarray(self.value)
+        try:
+            given: Any = np.asarray(self.value)
+        except ValueError:  # lists of different lengths, or too deep
+            raise InvalidGatherError(f"a fill value must be a scalar, got {show(self.value)}") from None
         if given.ndim:
             raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")
         element, is_same = given, False

@@ -137,7 +137,9 @@ def _text(value: Any, what: str) -> str:
 
 
 def _names(values: Any) -> tuple[str, ...]:
-    given = (values,) if isinstance(values, str) else values or ()
+    given = (values,) if isinstance(values, str) else () if values is None else values
+    if not isinstance(given, Sequence):
+        raise InvalidGatherError(f"specified_outputs_name must be a list of texts, got {show(values)}")
     return tuple(_text(value, "specified_outputs_name") for value in given)
 
 

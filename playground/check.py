@@ -68,7 +68,8 @@ def samples_of(problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _drawn(spec: ArraySpec, least: Any, most: Any, rng: np.random.Generator) -> np.ndarray:
     """Return indices between two bounds, both of which occur."""
-    least, most = (np.broadcast_to(np.asarray(bound, object), spec.shape).reshape(-1) for bound in (least, most))
+    shape = spec.shape or (1,)  # of a single index, one
+    least, most = (np.broadcast_to(np.asarray(bound, object), shape).reshape(-1) for bound in (least, most))
     drawn = [
         (low, high, int(rng.integers(low, high, endpoint=True)))[min(place % 5, 2)]
         for place, (low, high) in enumerate(zip(least, most, strict=True))

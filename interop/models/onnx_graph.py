@@ -34,7 +34,7 @@ class Graph:
     """
 
     def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
-        self.arrays, self.proto = arrays, _inlined(proto)
+        self.arrays, self.proto = arrays, _with_types(inlined(proto))
         graph = self.proto.graph
         self.opset = max((entry.version for entry in proto.opset_import if entry.domain in OWN_DOMAINS), default=1)
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
@@ -239,16 +239,24 @@ def _parse_pattern(pattern: str) -> ast.expr:
     return ast.parse(pattern, mode="eval").body
 
 
-def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model without local functions, with the types of its values as far as onnx infers them."""
-    from onnx import inliner, shape_inference
+def inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without local functions, or the model itself where onnx rejects them."""
+    from onnx import inliner
 
     try:
-        proto = inliner.inline_local_functions(proto) if proto.functions else proto
-        proto = shape_inference.infer_shapes(proto)  # data propagation would make a dimension of each vector's element
+        return inliner.inline_local_functions(proto) if proto.functions else proto
+    except (MemoryError, RuntimeError, ValueError):
+        return proto
+
+
+def _with_types(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with the types of its values as far as onnx infers them."""
+    from onnx import shape_inference
+
+    try:  # without data propagation, which would make a dimension of each vector's element
+        return shape_inference.infer_shapes(proto)
     except (shape_inference.InferenceError, MemoryError, RuntimeError, ValueError):
-        pass  # what onnx rejects stays in the runtime
-    return proto
+        return proto  # what onnx rejects stays in the runtime
 
 
 def make_part(

@@ -22,7 +22,7 @@ from onnx import external_data_helper, helper, numpy_helper
 from ...ir.errors import GathernestError, ModelError
 from ...kernels.host.runtime import RUNTIME
 from .onnx_gathers import SumOrder, find_gathers
-from .onnx_graph import Graph, dtype_of, make_part, read_names, spec_of_type
+from .onnx_graph import Graph, dtype_of, inlined, integer, make_part, read_names, spec_of_type
 from .runtime import FileLimits, Item, ModelGather, Run, Runtime, Stage, Values, read_file, with_errors
 
 # Tensors of at least this number of bytes leave the model and are shared between sessions.
@@ -104,7 +104,12 @@ def _open_onnxruntime(runtime: Any, is_part: bool, proto: onnx.ModelProto, array
     options.add_external_initializers(shared, values)
     for name, value in zip(shared, values, strict=True):
         options.add_initializer(name, value)  # as memory of the session, not as a copy of it
-    session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        proto.SerializeToString(),
+        options,
+        providers=["CPUExecutionProvider"],
+        enable_fallback=0,  # which prints errors whose text cannot be decoded, and tries this provider again
+    )
     types = {info.name: info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
     dtypes = {
         name: dtype for name, kind in types.items() if (dtype := dtype_of(kind)) is not None and dtype.kind == "V"
@@ -176,6 +181,7 @@ def open_onnx(source: Any, limits: FileLimits, *, allow_external_data: bool) -> 
         raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
     try:
         arrays = _take_tensors(proto, limits, folder, allow_external_data=allow_external_data)
+        _check_batch_dims(proto)
         small = onnx.ModelProto()  # the message that was read keeps the memory of what left it
         small.CopyFrom(proto)
         del proto
@@ -194,7 +200,8 @@ def _take_tensors(
     """
     arrays: dict[str, np.ndarray] = {}
     graph, total = proto.graph, 0
-    others = _tensors([*graph.node, *graph.sparse_initializer, *proto.functions, *proto.training_info])
+    beside = [*graph.node, *graph.sparse_initializer, *proto.functions, *proto.training_info]
+    others = _messages(onnx.TensorProto, beside)
     initializers = len(graph.initializer)
     for number, tensor in enumerate(itertools.chain(graph.initializer, others)):
         what = f"tensor {tensor.name!r}"
@@ -226,13 +233,20 @@ def _array_of(tensor: onnx.TensorProto, what: str, dtype: np.dtype) -> np.ndarra
     return array
 
 
-def _tensors(messages: list[Any]) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors in messages, at any depth."""
+def _check_batch_dims(proto: onnx.ModelProto) -> None:
+    """Reject a GatherND of negative batch_dims, for which onnx and ONNX Runtime read outside of their memory."""
+    for node in _messages(onnx.NodeProto, [inlined(proto).graph]):
+        if node.op_type == "GatherND" and (batch_dims := integer(node, "batch_dims", 0)) < 0:
+            made = ", ".join(node.output)
+            raise ModelError(f"the GatherND that makes {made} has batch_dims {batch_dims}; ONNX allows 0 or more")
+
+
+def _messages(kind: type[Any], messages: list[Any]) -> Iterator[Any]:
+    """Yield the messages of a kind in messages, at any depth."""
     while messages:
         message = messages.pop()
-        if isinstance(message, onnx.TensorProto):
+        if isinstance(message, kind):
             yield message
-            continue
         for field, value in message.ListFields():
             if field.message_type is not None:
                 messages += value if hasattr(value, "__len__") else [value]

@@ -13,7 +13,7 @@ from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, 
 from ...ir.problem import Problem
 from ...ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS, check_kernel, check_weighted, weighted_places
-from ..runtime.array_checks import checked_scale, index_spec, spec_of, summation_dtype
+from ..runtime.array_checks import checked_scale, index_spec, spec_of, summation_dtype, table_array
 
 OPERATORS = (
     *("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad"),
@@ -41,7 +41,8 @@ def problem_of(
 ) -> Problem:
     """Return the problem, with a new result, that the arguments of `compile` describe; raises as that does."""
     spec = _operator(operator, axis, batch_dims)
-    data_spec, indices_spec = spec_of(data), index_spec(indices)
+    data_spec = spec_of(data if isinstance(data, ArraySpec | str) else table_array(data))
+    indices_spec = index_spec(indices)
     gradient = _gradient(operator, scale, data_spec)
     if weights or quantised:
         operator, indices_spec = weighted_places(

@@ -163,7 +163,8 @@ def read_factors(
             f"scale is for sums and means of rows of int8 or uint8, got {data.dtype} and reduce={reduce!r}; "
             "multiply other data, or leave it out"
         )
-    scales, biases = _read_rows(scale, "scale", len(data)), _read_rows(bias, "bias", len(data))
+    rows = data.shape[:1]
+    scales, biases = _read_rows(scale, "scale", rows), _read_rows(bias, "bias", rows)
     if weights is None:
         return Factors(None, scales, biases)
     if reduce != "sum":
@@ -190,11 +191,11 @@ def read_floats(values: ArrayLike, name: str, shape: Shape, what: str) -> np.nda
     return array
 
 
-def _read_rows(values: ArrayLike | None, name: str, rows: int) -> np.ndarray | None:
+def _read_rows(values: ArrayLike | None, name: str, shape: Shape) -> np.ndarray | None:
     """Return (rows) float32: a scale or a bias for each row of data; None for None."""
     if values is None:
         return None
-    array = read_floats(values, name, (rows,), "a row of data")
+    array = read_floats(values, name, shape, "a row of data")
     with _finite(name):
         return array.astype(np.float32, copy=False)
 

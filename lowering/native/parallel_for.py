@@ -57,12 +57,15 @@ share: Any = intrinsic(_share)
 
 
 def _call(typing: Any, function: Any, arguments: Any) -> Any:
-    """Return `function(*arguments)`, an int64; both are as the tile and the arguments of `share`."""
+    """Return `function(*arguments)`, an int64; both are as the tile and the arguments of `share`.
+
+    The function is not inlined: LLVM needs more than twice the time for twice the depth of a nest.
+    """
     argument_types = tuple(arguments)
     _compiled_tile(function, argument_types)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        compiled = _linked_tile(context, builder, function, argument_types)
+        compiled = _linked_tile(context, builder, function, argument_types, attribute="noinline")
         numbers = cgutils.unpack_tuple(builder, values[1])
         _, result = context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, numbers)
         return result
@@ -74,14 +77,17 @@ def _call(typing: Any, function: Any, arguments: Any) -> Any:
 call: Any = intrinsic(_call)
 
 
-def _linked_tile(context: Any, builder: Any, tile: Any, argument_types: tuple[Any, ...]) -> Any:
-    """Return Numba's compilation of a tile, linked to the module of its caller."""
+def _linked_tile(context: Any, builder: Any, tile: Any, argument_types: tuple[Any, ...], *, attribute: str = "") -> Any:
+    """Return Numba's compilation of a tile, with an attribute of LLVM if any, linked to the module of its caller."""
     compiled = _compiled_tile(tile, argument_types)
     if not ConfigStack().top().no_compile:  # a function that Numba loads itself
         context.add_linking_libs([compiled.library])
     elif compiled.fndesc.llvm_func_name not in builder.module.globals:
         library = llvm.parse_assembly(compiled.library.get_llvm_str())
-        library.get_function(compiled.fndesc.llvm_func_name).linkage = "weak_odr"
+        function = library.get_function(compiled.fndesc.llvm_func_name)
+        function.linkage = "weak_odr"
+        if attribute:
+            function.add_function_attribute(attribute)
         context.active_code_library.add_llvm_module(library)
     return compiled
 

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
     Float32Type,
+    IndexType,
     IntegerType,
     MemRefType,
     ModuleOp,
@@ -65,6 +66,9 @@ _PRINTED_WHERE_USED = (
     *(arith.ConstantOp, arith.IndexCastOp, memref.DimOp),
     *(memref.CollapseShapeOp, memref.ExtractAlignedPointerAsIndexOp),
 )
+# Print a loop of this depth as a function of its own: Python takes 20 nested blocks, and the time that LLVM needs grows
+# faster than the depth of a nest.
+MAX_DEPTH = 10
 _COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">="}
 
 
@@ -131,7 +135,8 @@ class _Emitter(VectorEmitter):
             lines += [("", ""), *((line, "memref.global") for line in self.constants)]
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
-            lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", tile.op), *tile.lines]
+            parameters = [*(("k",) if isinstance(tile.op, scf.ParallelOp) else ()), *tile.parameters]
+            lines += [(f"def {tile.name}({', '.join(parameters)}):", tile.op), *tile.lines]
         types = ", ".join([*(numbers.get(parameter.name, "int64") for parameter in ordered), "int64"])
         names = ", ".join([*(parameter.name for parameter in ordered), "team"])
         lines += [("", ""), ("", ""), (f"signature = int64({types})", ""), ("", ""), ("", "")]
@@ -160,8 +165,9 @@ class _Emitter(VectorEmitter):
             for module, names in by_module
             if names
         ]
-        if self.tiles:
-            own.insert(bool(self.intrinsics), "from gathernest.lowering.native.parallel_for import share")
+        if shares := [name for name in ("call", "share") if re.search(rf"\b{name}\(", code)]:
+            line = f"from gathernest.lowering.native.parallel_for import {', '.join(shares)}"
+            own.insert(bool(self.intrinsics), line)
         return [f"from numba import {used}", *([""] if own else []), *own]
 
     # operations
@@ -282,18 +288,30 @@ class _Emitter(VectorEmitter):
         self.assign(op, self.call("address_of", constant))
 
     def emit_scf_for(self, op: scf.ForOp) -> None:
-        carried = op.body.block.args[1:]
-        for argument, initial, result in zip(carried, op.iter_args, op.results, strict=True):
-            name = self.current.define(self.name(result, "carried"))
+        carried = [self.current.define(self.name(result, "carried")) for result in op.results]
+        for argument, initial, name in zip(op.body.block.args[1:], op.iter_args, carried, strict=True):
             self.names[argument] = name
             self.current.add(f"{name} = {self.value(initial)}", op)
+        if self.current.depth < MAX_DEPTH or not _is_separable(op):
+            return self._loop(op, carried)
+        outer, self.current = self.current, Function(self.fresh("nest"), op)
+        for name in carried:
+            self.current.use(name)
+        self._loop(op, carried)
+        self.current.add(f"return {carried[0] if carried else 0}", op)
+        inner, self.current = self.current, outer
+        self.tiles.append(inner)
+        target = f"{carried[0]} = " if carried else ""
+        outer.add(f"{target}call({inner.name}, {self._arguments(inner)})", op)
+
+    def _loop(self, op: scf.ForOp, carried: list[str]) -> None:
         induction = self.current.define(self.name(op.body.block.args[0]))
         lower, upper, step = self.value(op.lb), self.value(op.ub), self.value(op.step)
         if isinstance(op.ub.owner, arith.MinSIOp):
             upper = f"{lower} + {self.call('trip_count', lower, upper)}"
         trips = ", ".join([lower, upper] if step == "1" else [lower, upper, step])
         self.current.add(f"for {induction} in range({trips}):  # {_loop_names(op)}", op)
-        self.nested(op.body.block, [self.names[argument] for argument in carried])
+        self.nested(op.body.block, carried)
 
     def emit_scf_if(self, op: scf.IfOp) -> None:
         names = [self.current.define(self.name(result)) for result in op.results]
@@ -333,16 +351,19 @@ class _Emitter(VectorEmitter):
         self._inductions(op, trips)
         self._tile_body(op)
         self.current = self.main
-        self.taken = outside | set(self.parameters) | set(self.strides)
         self.tiles.append(tile)
-        arguments = ", ".join(map(self.main.use, tile.parameters))
-        packed = f"({arguments},)" if len(tile.parameters) == 1 else f"({arguments})"
+        self.taken = outside | set(self.parameters) | set(self.strides) | {made.name for made in self.tiles}
         total = " * ".join(trips)
         results = [self.main.define(self.name(result)) for result in op.results]
         for result, initial in zip(results, op.initVals, strict=True):
             self.main.add(f"{result} = {self.value(initial)}", op)
         target = f"{results[0]} += " if results else ""
-        self.main.add(f"{target}share(team, {total}, {tile.name}, {packed})  # {names}", op)
+        self.main.add(f"{target}share(team, {total}, {tile.name}, {self._arguments(tile)})  # {names}", op)
+
+    def _arguments(self, function: Function) -> str:
+        """Return the tuple of the names that a function takes from where it is called."""
+        names = ", ".join(map(self.current.use, function.parameters))
+        return f"({names},)" if len(function.parameters) == 1 else f"({names})"
 
     def _trip_count(self, op: Operation, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return the trip count of one dimension of a parallel loop, as an expression with a name where it is long."""
@@ -401,6 +422,13 @@ def _is_left_out(op: Operation) -> bool:
 
     uses = list(op.results[0].uses) if len(op.results) == 1 else []
     return bool(uses) and all(leaves_out(use.operation, use.index) for use in uses)
+
+
+def _is_separable(op: scf.ForOp) -> bool:
+    """Return whether a loop can be a function: it takes no memory, and gives at most one number, of 64 bits."""
+    if any(isinstance(inner, memref.AllocOp) for inner in op.walk()):
+        return False
+    return len(op.results) == 0 or (len(op.results) == 1 and op.results[0].type in (IndexType(), i64))
 
 
 def _is_narrow(op: Operation) -> bool:

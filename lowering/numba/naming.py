@@ -35,7 +35,7 @@ from ..nest.queries import argument_number, merged_dims, view_of, viewed
 from .program import Parameter
 
 INDENT = "    "
-_RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "team", "share", "njit", "int64", "k", "np"}
+_RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "team", "call", "share", "njit", "int64", "k", "np"}
 
 
 @dataclass

@@ -113,6 +113,27 @@ def test_a_vector_of_a_huge_size_takes_no_memory(folder):
     assert f"Gather of table f32[{2**62}] by i i64[" in str(gn.load(model))
 
 
+@pytest.mark.parametrize("is_in_function", [False, True])
+def test_negative_batch_dims_are_rejected_before_they_end_the_process(is_in_function):
+    gather, function = "GatherND <batch_dims = -100>", ""
+    if is_in_function:
+        gather = "f.F <b = -100>"
+        body = "{ o = GatherND <batch_dims: int = @b>(d, i) }"
+        function = f'<domain: "f", opset_import: ["": 13]> F <b> (d, i) => (o) {body}'
+    head = '<ir_version: 8, opset_import: ["": 13, "f": 1]> model (float[2, 5, 3] d, int64[3, 5, 2] i) => (float[n] o)'
+    model = pytest.importorskip("onnx.parser").parse_model(f"{head} {{ o = {gather} (d, i) }} {function}")
+    with pytest.raises(gn.ModelError, match="GatherND that makes o has batch_dims -100; ONNX allows 0 or more"):
+        gn.load(model)
+
+
+def test_error_that_is_no_text_prints_nothing(folder, capfd):
+    damaged = model_of(external(offset="8")).SerializeToString().replace(b"Gather", b"Gat\x80er")
+    (folder / "model.onnx").write_bytes(damaged)
+    with pytest.raises(gn.ModelError, match="does not run the model: 'utf-8' codec"):
+        gn.load(folder / "model.onnx", allow_external_data=True)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("limit", ["max_file_bytes", "max_tensor_bytes", "max_total_bytes"])
 def test_limits_are_kept(folder, limit):
     with pytest.raises(gn.ModelError, match=f"over the limit {limit}=7000; raise it if the model is to be trusted"):

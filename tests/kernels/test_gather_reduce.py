@@ -203,6 +203,17 @@ def test_gradient_adds_each_row_where_its_bag_was_read(reduce):
     assert out.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [({}, 8), ({"reduce": "mean"}, 4), ({"weights": DATA[0, :2]}, 0), ({"reduce": "max", "data": DATA[:2, 0]}, 4)],
+    ids=["sum", "mean", "weights", "max"],
+)
+def test_gradient_of_one_bag_of_numbers_is_taken_of_rank_0(given, wanted):
+    wanted = wanted or 4 * DATA[0, 0] + 4 * DATA[0, 1]
+    gradient = gn.gather_reduce_grad(np.float32(4), [1, 1], (2,), **given)
+    assert gradient.tolist() == [0, wanted]
+
+
 def test_kernels_of_reductions_give_what_the_function_gives():
     for name, reduce in (("gather_reduce", "sum"), ("gather_mean", "mean"), ("gather_max", "max")):
         wanted = gn.gather_reduce(DATA, ROWS, reduce=reduce)

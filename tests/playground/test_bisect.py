@@ -194,6 +194,10 @@ def test_our_own_passes_are_right(gather, options):
     assert gn.bisect(*gather, **options) is None
 
 
+def test_passes_of_a_gather_by_one_index_are_right():
+    assert gn.bisect("gather", "3x4xf32", "i8", bounds="zero") is None
+
+
 def test_the_file_of_an_example_runs_again(tmp_path):
     found, _ = bisected("the wrap of negative indices is dropped")
     assert found is not None

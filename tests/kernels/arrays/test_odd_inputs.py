@@ -5,6 +5,7 @@ import contextlib
 import pickle
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,13 @@ def test_a_cache_folder_in_the_home_folder_is_found(monkeypatch):
     assert gn.knobs.cache_dir == Path.home() / "kernels"
 
 
+@pytest.mark.parametrize("call", [gn.gather, partial(gn.schedule, "gather")], ids=["gather", "schedule"])
+@pytest.mark.parametrize("name", ["data", "indices"])
+def test_ragged_lists_are_rejected_by_name(name, call):
+    with pytest.raises(gn.InvalidGatherError, match=f"{name} does not make an array: .*inhomogeneous"):
+        call(**{"data": [1, 2], "indices": [0], name: [[1], [2, 3]]})
+
+
 # The knobs by which NumPy answers, and by which kernels do.
 NUMPY, KERNEL = {"compile": "never", "schedule": None}, {"compile": "now"}
 
@@ -136,6 +144,24 @@ def test_more_than_32_dimensions_are_gathered_and_checked(cache_dir, knobs):
 def test_numpy_gathers_by_tuples_of_64(cache_dir, data):
     with gn.knobs.scope(**NUMPY):
         assert gn.gather_nd(data, np.zeros((2, 64), np.int64)).tolist() == [1, 1]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("bounds", ["error", "zero"])
+def test_gradient_of_tuples_of_22_is_compiled(cache_dir, bounds):
+    with gn.knobs.scope(**KERNEL):
+        gradient = gn.gather_nd_grad([3.0, 4.0], np.zeros((2, 22), np.int8), (1,) * 21 + (2,), bounds=bounds)
+    assert gradient.ravel().tolist() == [7, 0]
+
+
+@pytest.mark.thorough
+def test_kernels_of_arrays_of_10_strided_dimensions(cache_dir):
+    data = np.arange(3**10, dtype=np.int32).reshape((3,) * 10).T
+    axis = data.view(np.uint32) % 3
+    with gn.knobs.scope(**KERNEL):
+        assert np.array_equal(gn.gather(data, [-1, 0, 1], 4), np.take(data, [-1, 0, 1], 4))
+        assert np.array_equal(gn.gather_grad(data, [-1, 0, 1], data.shape, 4), np.take(data, [1, 2, 0], 4))
+        assert np.array_equal(gn.gather_elements(data, axis, 2), np.take_along_axis(data, axis.astype(np.int64), 2))
 
 
 @pytest.mark.filterwarnings("error")

@@ -44,6 +44,33 @@ def test_module_written_by_hand_compiles_and_runs():
     assert out.tolist() == data.tolist()
 
 
+def counting_nest(depth):
+    """Return a nest of loops over the size of `%data` that counts its innermost iterations."""
+    lines = ["func.func @gather(%data: memref<?xi32>) -> i64 {", "%step = arith.constant 1 : index"]
+    lines += ["%c0 = arith.constant 0 : index", "%sum0 = arith.constant 0 : i64", "%one = arith.constant 1 : i64"]
+    lines += ["%n = memref.dim %data, %c0 : memref<?xi32>"]
+    for loop in range(1, depth + 1):
+        heads = f"iter_args(%sum{loop} = %sum{loop - 1}) -> (i64)"
+        lines.append(f"%result{loop} = scf.for %i{loop} = %c0 to %n step %step {heads} {{")
+    lines += [f"%result{depth + 1} = arith.addi %sum{depth}, %one : i64"]
+    for loop in range(depth, 0, -1):
+        lines += [f"scf.yield %result{loop + 1} : i64", "}"]
+    return "\n".join([*lines, "func.return %result1 : i64", "}"])
+
+
+def test_deep_nest_is_printed_in_functions_that_python_takes():
+    source = emit(parse_module(counting_nest(30))).source
+    compile(source, "by_hand", "exec")
+    assert max(len(line) - len(line.lstrip()) for line in source.splitlines()) <= 11 * 4
+
+
+@pytest.mark.thorough
+def test_deep_nest_counts_through_its_functions():
+    program = emit(parse_module(counting_nest(21)))
+    for size, count in ((1, 1), (2, 2**21), (0, 0)):
+        assert load_text(program, "by_hand")(0, size, False) == count
+
+
 def test_names_that_python_keeps_are_changed():
     source = emit(parse_module(COUNT.replace("%x", "%lambda").replace("%next", "%print"))).source
     assert "lambda_1 = load_i32" in source
