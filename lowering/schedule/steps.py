@@ -185,9 +185,8 @@ class Step:
     def __repr__(self) -> str:
         return str(self)
 
-    @functools.lru_cache(maxsize=4096)  # noqa: B019  # schedules share their few steps
     def __str__(self) -> str:
-        return print_pass(self.name, self.given)
+        return _print_step(self)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -201,6 +200,12 @@ class Step:
     def replace(self, **options: Any) -> Self:
         """Return the step with other options."""
         return type(self)(**{**self.__dict__, **options})
+
+
+@functools.lru_cache(maxsize=4096)
+def _print_step(step: Step) -> str:
+    """Return the text of a step, which is remembered: schedules share their few steps."""
+    return print_pass(step.name, step.given)
 
 
 def print_pass(name: str, options: Mapping[str, Any]) -> str:
