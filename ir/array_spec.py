@@ -13,6 +13,8 @@ from .element_types import element_type_name, split_spec
 from .errors import InvalidGatherError, show
 from .numbers import MAX_INT64, MIN_INT64
 
+MAX_DIMS = 64  # of an array of NumPy
+
 
 def contiguous_strides(shape: Sequence[int], itemsize_bytes: int) -> tuple[int, ...]:
     """Return the byte strides of a C-contiguous array of that shape."""
@@ -118,11 +120,13 @@ class ArraySpec:
 def integers(values: Any, what: str) -> tuple[int, ...]:
     """Return sizes or strides as ints; raises InvalidGatherError where they are no sequence of integers."""
     try:
-        numbers = tuple(map(operator.index, values))
+        numbers = tuple(map(operator.index, itertools.islice(values, MAX_DIMS + 1)))
     except TypeError:
         numbers = None
-    if numbers is None or not all(MIN_INT64 <= number <= MAX_INT64 for number in numbers):
-        wanted = "integers" if numbers is None else "integers of at most 64 bits"
+    is_long = numbers is not None and len(numbers) > MAX_DIMS
+    if numbers is None or is_long or not all(MIN_INT64 <= number <= MAX_INT64 for number in numbers):
+        wanted = f"at most {MAX_DIMS} integers" if is_long else "integers of at most 64 bits"
+        wanted = "integers" if numbers is None else wanted
         raise InvalidGatherError(f"{what} of an array must be a sequence of {wanted}, got {show(values)}")
     return numbers
 

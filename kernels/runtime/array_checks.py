@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...ir.array_spec import ArraySpec
+from ...ir.array_spec import MAX_DIMS, ArraySpec
 from ...ir.element_types import NARROW_INTEGERS
 from ...ir.errors import IndexTypeError, InvalidGatherError, show
 
 # The fastest functions to read arguments of types that were seen before; an ndarray is returned unchanged.
 READERS: dict[type, Callable[[Any], np.ndarray]] = {np.ndarray: np.asarray}
-_MAX_DIMS = 64  # of an array of NumPy, and so of lists in lists
 
 
 # Functions of `interop`, which imports this floor, for arrays that are no ndarrays: they are loaded at need.
@@ -91,7 +90,7 @@ def reject_masked(data: Any, name: str) -> None:
             "its .mask each"
         )
     kinds, rows = {masked.MaskedArray, type(masked.masked)}, [data]
-    for _ in range(_MAX_DIMS):
+    for _ in range(MAX_DIMS):
         rows = [row for row in rows if isinstance(row, list | tuple)]
         if any(not kinds.isdisjoint(map(type, row)) for row in rows):
             raise InvalidGatherError(f"{name} has a masked element, whose value is not known; pass one without a mask")
