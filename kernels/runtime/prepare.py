@@ -201,7 +201,7 @@ def wait() -> None:
     Raises:
         CompileError: a kernel cannot be compiled.
     """
-    see_first_calls()
+    RUNTIME.make(see_first_calls)  # under the lock, behind a thread that plans such calls now
     KERNELS.wait(_loaded)
 
 

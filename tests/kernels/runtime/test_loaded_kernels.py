@@ -89,13 +89,14 @@ def test_compiling_and_loading_leave_little_memory_behind(python):
                 RUNTIME.loaded.clear()
                 RUNTIME.forget()
 
-        compile_and_forget(4)
+        compile_and_forget(16)
         before = resident_kb()
         compile_and_forget(8)
         print((resident_kb() - before) / 8)
     """
-    # Numba keeps 130 to 200 of each; the thread that compiles has an arena of malloc. Numba's engine kept 1400.
-    assert float(python(code)) < 500
+    # Numba keeps 130 to 200 of each, and its engine kept 1400. Each thread that compiles has an arena of malloc, and
+    # there are up to 8 arenas a core, for a thread may begin before the system has ended the one before.
+    assert float(python(code)) < 700
 
 
 @pytest.mark.thorough

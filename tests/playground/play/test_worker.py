@@ -1,4 +1,5 @@
 import dataclasses
+import importlib
 import os
 import threading
 
@@ -53,8 +54,22 @@ def test_nothing_is_asked_when_the_answer_is_not_wanted_any_more(worker):
     assert list(worker.ask(SMALL, is_stale=lambda: True)) == []
 
 
-def test_an_explanation_that_is_stale_gives_way():
-    worker, stale, errors = Worker(hang_on_explanations), threading.Event(), []
+HANGING = """
+import threading
+
+def hang_on_explanations(requests):
+    while True:
+        explains, _ = requests.recv()
+        requests.send({"explanation": "begun"} if explains else {"assembly": []})
+        requests.send(None) if not explains else threading.Event().wait()
+"""
+
+
+def test_an_explanation_that_is_stale_gives_way(tmp_path, monkeypatch):
+    (tmp_path / "hanging.py").write_text(HANGING)
+    monkeypatch.syspath_prepend(tmp_path)  # the process has the paths of this one
+    worker = Worker(importlib.import_module("hanging").hang_on_explanations)
+    stale, errors = threading.Event(), []
     asked = worker.ask(SMALL, explain=True, is_stale=stale.is_set)
     assert next(asked) == {"explanation": "begun"}
     explaining = threading.Thread(target=lambda: errors.extend(asked))
@@ -64,14 +79,6 @@ def test_an_explanation_that_is_stale_gives_way():
     explaining.join()
     assert "ended by signal 9" in errors[0]["error"]
     worker.stop()
-
-
-def hang_on_explanations(requests):
-    """Begin each explanation and never end it."""
-    while True:
-        explains, _ = requests.recv()
-        requests.send({"explanation": "begun"} if explains else {"assembly": []})
-        requests.send(None) if not explains else threading.Event().wait()
 
 
 def test_an_edit_that_changes_the_result_is_told():
