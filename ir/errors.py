@@ -24,7 +24,7 @@ def show(value: object) -> str:
     """Return the shortened `repr` of a value for a message, or the number of bits of an integer too long to print."""
     try:
         return shorten(repr(value))
-    except Exception:  # Python prints no integers of more than some thousand digits, and a value may refuse to be shown
+    except Exception:  # Python prints no integers of more than some thousand digits, and `repr` of a value may raise
         if isinstance(value, int):
             return f"an integer of {value.bit_length()} bits"
         return f"a value of type {type(value).__name__}"

@@ -80,7 +80,7 @@ class Child:
         cache = {"cache_dir": _absolute(cache_root().parent), "cache_limit_mb": knobs.cache_limit_mb}
         text = base64.b64encode(pickle.dumps(plan)).decode()
         self._unsent += json.dumps({"key": plan.key, "plan": text, "cache": cache}).encode() + b"\n"
-        self.asked[plan.key] = plan  # last: a signal handler may raise before, and it is asked for again
+        self.asked[plan.key] = plan  # last: a signal handler may raise before, and the next call asks again
         self._send()
 
     def answers(self) -> Iterator[dict[str, Any]]:

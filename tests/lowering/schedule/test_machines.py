@@ -1,8 +1,9 @@
 """What is chosen on seven described machines, as goldens that were reviewed by hand; `--update-golden` writes them.
 
 The machines are files as GATHERNEST_MACHINE takes them, in `machines/`. They differ as follows: vectors are as wide as
-the machine moves in one instruction; a result is stored past a cache that is smaller or shared with strangers; rows
-are prefetched as far as the lines in flight and the latency of memory allow; what the caches of a core hold is neither.
+the machine moves in one instruction; results that exceed the cache, or meet strangers in it, have non-temporal stores;
+rows are prefetched as far as the lines in flight and the latency of memory allow. A table and a result that the caches
+of a core hold have neither.
 """
 
 from pathlib import Path
