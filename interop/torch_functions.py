@@ -416,7 +416,7 @@ def _call(
     """Return the result of a call by torch's own function, or by an operator.
 
     Args:
-        of_torch, arguments: torch's own function, and those of its arguments that are not `out`.
+        of_torch, arguments: torch's own function, and its arguments without `out`.
         prepare: returns the arguments of the operator, or None where torch's own function is to run.
         row: of the operator, with the sizes from which it runs.
         tensors: by their names the table, the indices, and further tensors or None.

@@ -186,7 +186,7 @@ def _convert(tensor: Any, dtype: Any) -> Any:
 
 
 def _index_add(table: Any, dim: int, index: Any, source: Any, alpha: Any = 1, out: np.ndarray | None = None) -> Any:
-    """Return the sums of a table and slices; torch derives it, as the sums are those of a gradient of a gather."""
+    """Return the sums of a table and slices; torch derives it, as a gradient of a gather makes the sums."""
     slices = source.to(torch.float32) if table.dtype in NARROW else source
     if not cmath.isfinite(alpha):  # An infinite alpha times the zero of a row without an index would be NaN.
         slices, alpha = slices * alpha, 1

@@ -109,7 +109,7 @@ def simulate_caches(
 
     Args:
         module, problem, data, indices: the stage and its gather; of a gradient, data is grad.
-        capacities: the lines of the caches; those of the machine model when omitted.
+        capacities: the lines of the caches; the machine model's caches when omitted.
 
     Raises:
         InvalidGatherError: the stage has no loops.

@@ -216,8 +216,8 @@ def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
         return [Figure(title, f"There is no analysis: {error}.")]
     if analysis is None:
         return []
-    waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
-    said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
+    waits = ", ".join(f"for {reason} in {part:.0%} of the cycles" for reason, part in analysis.waits if part)
+    said = ". ".join([f"Instructions wait {waits or 'in no cycle'}", *analysis.notes])
     return [Figure(f"{title}, by {analysis.tool}", f"{said}.", bars=(port_bars(analysis),))]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from PIL import Image  # pyright: ignore[reportMissingImports]
 
 import gathernest as gn
+from gathernest.lowering import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA, INDICES, LINE = "100000x64xf32", "20000xi64", "vector.load"
@@ -30,7 +31,9 @@ def main() -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    with tempfile.TemporaryDirectory() as folder, module.browser(Path(folder) / "profile") as tab:
+    chromium = programs.find("chromium").path
+    temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # processes of Chromium may still write there
+    with temporary as folder, module.browser(chromium, Path(folder) / "profile") as tab:
         page = Path(folder) / "report.html"
         page.write_text(gn.compile("gather", DATA, INDICES).report(), encoding="utf-8")
         for name, (width, height, theme, title) in SHOTS.items():

@@ -26,7 +26,7 @@ from .interpreter import Machine, Step
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load, a store or a prefetch of an element of an array; those of buffers are left out.
+    """A load, a store or a prefetch of an element of an array; accesses to buffers are left out.
 
     Attributes:
         array: `data` (of a gradient, grad), `indices` or `out`.

@@ -137,7 +137,7 @@ def cpu_quota(process: Path = Path("/proc/self"), root: Path = Path("/sys/fs/cgr
     """Return the quota of this process in cores, by its control groups, or None where they set no limit.
 
     Groups of version 1 and 2 and their parents are read once in a process. In a container whose own group is the root
-    of the visible groups, the limit is that of the root.
+    of the visible groups, the root's limit holds.
     """
     quotas: list[float] = []
     for line in _text(process / "cgroup").splitlines():

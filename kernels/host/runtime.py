@@ -161,7 +161,7 @@ class Runtime:
         return None if sys.is_finalizing() else self._start(run)
 
     def finish(self) -> None:
-        """Wait for the threads, as Python does for those of `threading`: LLVM must not run while the process ends."""
+        """Wait for the threads, as Python does for `threading`'s: LLVM must not run while the process ends."""
         for thread in tuple(self._threads):
             thread.join()
 
@@ -179,7 +179,7 @@ class Runtime:
         started: list[Thread] = []
         with suppress(Exception):  # of the comparison with a function that somebody else has registered
             atexit.unregister(self.finish)
-        atexit.register(self.finish)  # what is registered last runs first, before those of Numba and llvmlite
+        atexit.register(self.finish)  # the function registered last runs first, before Numba's and llvmlite's
 
         def start() -> None:
             with suppress(RuntimeError, MemoryError):

@@ -193,7 +193,7 @@ def loops_of_traffic(traffic: Traffic, table_bytes: int, sets: int = 1) -> Refer
 
 
 def loop_ways(traffic: Traffic, table_bytes: int, threads: int, sets: int = 1) -> dict[str, dict[str, TimedLoop]]:
-    """Return every way to run "copy" and "random lines"; the arguments are those of `loops_of_traffic`."""
+    """Return every way to run "copy" and "random lines"; `loops_of_traffic` has the same arguments."""
     most = max(BLOCK_BYTES, min(MAX_BYTES, free_memory_bytes() // 8))
     read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
     written_bytes = max(dict(traffic.streams).get("output", 0.0), traffic.total_bytes / 2)

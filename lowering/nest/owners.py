@@ -31,7 +31,7 @@ def owned_sum(function: func.FuncOp, name: str) -> tuple[LoopOp, AccumulateOp, i
 def is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
     """Return whether a mask selects positions that no other iteration of a loop adds to.
 
-    An iteration owns the positions from its induction variable up to that of the next iteration.
+    An iteration owns the positions from its induction variable up to the next iteration's.
     """
     test = _owned_test(accumulate, loop)
     return test is not None and arith.CMPI_COMPARISON_OPERATIONS[test.predicate.value.data] == "ult"

@@ -151,7 +151,7 @@ def _read_arrays(op: OperatorOp, module: ModuleOp, was: dict[str, _Array] | None
     shapes = {name: value.type.get_shape() for name, value in values.items()}
     spec, sizes, found = op.normalized(), dict[int, Polynomial](), dict[str, _Array]()
     along = {name: map_dimensions(spec, name, len(shapes["data"]), shapes["indices"]) for name in NAMES}
-    # Only the beginning of the data of gather_elements is read, so its sizes may differ from those of the indices.
+    # Only the beginning of the data of gather_elements is read, so its sizes may differ from the sizes of indices.
     shared = NAMES[1:] if isinstance(spec, GatherElements) else NAMES
     for name in shared:
         sizes |= {at: Polynomial.of(size) for dim, at in along[name].items() if (size := shapes[name][dim]) != DYNAMIC}

@@ -110,7 +110,7 @@ def _loops_under(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:
 
 
 def _with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
-    """Return a schedule with other loops but those of the nests beside; its other steps follow a loop to its tile."""
+    """Return a schedule with other loops, except in the nests beside; its other steps follow a loop to its tile."""
     beside = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
     parallel = (*parallel, *(name for name in schedule.parallel if LoopName(name).nest))
     changed = schedule.with_loops(tiles=(*tiles, *beside), order=order, parallel=parallel)

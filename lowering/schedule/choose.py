@@ -184,7 +184,7 @@ def _lanes(nest: NestShape, machine: MachineModel) -> int | None:
 
 
 def _lanes_of_row(nest: NestShape, vector_bytes: int) -> int | None:
-    """Return the most lanes of vectors of so many bytes that a row fills; None where that is one."""
+    """Return the largest number of lanes, of vectors of a width in bytes, that a row fills; None for one lane."""
     lanes = vector_bytes // nest.width_bytes
     while lanes > 1 and lanes * nest.width_bytes > nest.run_bytes:
         lanes //= 2
@@ -213,7 +213,7 @@ def _lanes_of_elements(nest: NestShape, machine: MachineModel) -> int | None:
 def _has_few_elements(nest: NestShape) -> bool:
     """Return whether few elements with an index each lie side by side, and others behind them.
 
-    Where loops around them repeat the indices, they are fewer, and those of short slices.
+    Where loops around them repeat the indices, fewer elements count as few, and the slices must be short.
     """
     name, size = nest.innermost
     is_near = nest.span_bytes < fixed.MIN_NEXT_ROW_BYTES
@@ -258,7 +258,7 @@ def _stores(nest: NestShape, machine: MachineModel, cached: Schedule) -> list[Sc
 
 
 def _with_prefetches(nest: NestShape, machine: MachineModel, schedule: Schedule) -> list[Schedule]:
-    """Return a schedule with each choice of prefetches; those of long rows are made along with a narrower copy."""
+    """Return a schedule with each choice of prefetches; a choice for long rows comes with a narrower copy."""
     found, lanes = list[Schedule](), schedule.lanes
     for prefetches in dict.fromkeys(prefetches_of(nest, machine, schedule)):
         steps: list[Step] = list(prefetches)
@@ -331,7 +331,7 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Schedule]:
 
 
 def _summed_rows(nest: NestShape, machine: MachineModel, row_bytes: int, most_bytes: int) -> Schedule:
-    """Return the schedule of rows of sums, of so many bytes: vectors, unless rows are short or strided."""
+    """Return the schedule of rows of sums, of a given size in bytes: vectors, unless rows are short or strided."""
     width_bytes = nest.sum_bytes or nest.width_bytes
     if not nest.has_whole_rows or row_bytes < max(machine.vector_bytes // 2, 2 * width_bytes):
         return Schedule()

@@ -49,10 +49,10 @@ def prefetches_of(nest: NestShape, machine: MachineModel, schedule: Schedule) ->
 def prefetches_of_bags(
     nest: NestShape, machine: MachineModel, loop: LoopName, piece_bytes: int | None
 ) -> tuple[Prefetch, ...]:
-    """Return the prefetches of the rows of a bag, or of pieces of them with so many bytes.
+    """Return the prefetches of the rows of a bag, or of pieces of rows with a given number of bytes.
 
-    They go on into the next bag; those of bags of one are of the rows of others. Where prefetches between the loads of
-    others are slow, those of rows of some lines from memory have a loop of their own.
+    The prefetches go on into the next bag; a bag of one row prefetches the rows of other bags. Where a prefetch between
+    loads of other rows is slow, rows of several lines from memory are prefetched by a loop of their own.
     """
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
         return ()

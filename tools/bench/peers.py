@@ -79,7 +79,7 @@ class Peer:
         name: as on the command line, and as its package is imported.
         is_allocating: whether it makes every result, because it can write into none that is given.
         threads: how many it uses.
-        version: empty for that of its package.
+        version: empty for its package's version.
     """
 
     name: str
