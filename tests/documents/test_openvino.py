@@ -59,6 +59,7 @@ def check(got: np.ndarray, example: Example, dtype: str) -> None:
     assert got.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.draw(5)
 @DTYPES
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])

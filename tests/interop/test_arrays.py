@@ -195,6 +195,7 @@ def test_vector_columns_of_arrow_are_matrices():
     assert data_array(pyarrow.chunked_array([], column.type)).shape == (0, 2)
 
 
+@pytest.mark.thorough  # test_every_array.py has the sums
 def test_bags_of_foreign_byte_order_are_those_of_native_rows():
     rows, weights = np.arange(6.0).reshape(3, 2), np.array([[0.5, 2.0]])
     for dtype, options in {

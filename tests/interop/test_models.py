@@ -224,6 +224,7 @@ def test_loop_that_leaves_a_padding_index_out_is_an_embedding_bag(runtime, reduc
 REDUCED = [name for name, kinds in hand_made.KINDS.items() if kinds and kinds[0].endswith("of Gather")]
 
 
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("bag", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("name", REDUCED)
 def test_sum_or_mean_of_gathered_rows_has_the_bytes_of_the_runtime_for_bags_of_any_size(runtime, name, bag):

@@ -46,6 +46,7 @@ def test_bags_of_very_different_lengths_are_summed_in_classes():
     assert gn.gather_reduce_grad(grad, flat, DATA.shape, offsets).tobytes() == gradient.tobytes()
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("bounds", ["error", "zero"])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -76,6 +77,7 @@ def test_means_of_complex64_are_divided_as_complex64():
     assert gn.gather_reduce_grad(wanted, ROWS, data.shape, reduce="mean").tobytes() == gradient.tobytes()
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("bounds", ["zero", "clip", "wrap"])
 def test_padding_and_mean_with_indices_outside(bounds):
     indices = np.array([[3, 70, -80, 4], [99, 99, -99, 99]])

@@ -115,7 +115,7 @@ def run_with_changes(plan: Plan, source: np.ndarray, indices: np.ndarray, result
         ChangingIndices(plan, indices).run(source, indices, result)
 
 
-@pytest.mark.draw(16)
+@pytest.mark.draw(8)
 @pytest.mark.parametrize(("operator", "shape", "indices_shape", "is_gradient", "passes", "bounds"), EVERY)
 def test_indices_that_change_after_their_first_read_lead_nowhere_outside(
     operator, shape, indices_shape, is_gradient, passes, bounds

@@ -52,6 +52,7 @@ def test_kernel_equals_the_reference_in_every_mode(oracle, index_dtype, bounds, 
     check(oracle, case, gn.Schedule())
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("index_dtype", ["int8", "uint8"])
 @settings(EXACT)
@@ -63,7 +64,7 @@ def test_kernel_equals_the_reference_on_an_axis_that_the_index_dtype_cannot_leav
     check(oracle, case, gn.Schedule())
 
 
-@pytest.mark.draw(11)
+@pytest.mark.draw(7)
 @settings(EXACT, max_examples=examples(3))
 @given(data=st.data())
 def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):

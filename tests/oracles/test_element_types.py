@@ -120,7 +120,7 @@ def expected(oracle, name: str, data: np.ndarray, indices: np.ndarray, bounds: s
     return wanted
 
 
-@pytest.mark.draw(28)
+@pytest.mark.draw(14)
 @pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)
 def test_every_element_type_goes_through_every_operator_and_mode(oracle, dtype, name):
@@ -132,7 +132,7 @@ def test_every_element_type_goes_through_every_operator_and_mode(oracle, dtype, 
         assert same(getattr(gn, name)(data, indices, bounds=bounds, **ATTRIBUTES[name]), wanted), bounds
 
 
-@pytest.mark.draw(14)
+@pytest.mark.draw(7)
 @pytest.mark.parametrize(("number", "dtype"), list(enumerate(PLAIN)), ids=repr)
 def test_every_element_type_has_a_type_in_the_ir_of_tuples_and_elements(oracle, number, dtype):
     name = ("gather_nd", "gather_elements")[number % 2]
@@ -142,7 +142,7 @@ def test_every_element_type_has_a_type_in_the_ir_of_tuples_and_elements(oracle, 
     assert same(got, expected(oracle, name, data, indices, "zero"))
 
 
-@pytest.mark.draw(12)
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)
 def test_every_element_type_is_read_backwards_and_written_into_out(oracle, dtype, name):
@@ -153,7 +153,7 @@ def test_every_element_type_is_read_backwards_and_written_into_out(oracle, dtype
     assert same(out, wanted)
 
 
-@pytest.mark.draw(12)
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)
 def test_every_element_type_is_written_over_its_own_data(oracle, dtype):
     data = elements(dtype)
@@ -163,7 +163,7 @@ def test_every_element_type_is_written_over_its_own_data(oracle, dtype):
     assert same(out, wanted)
 
 
-@pytest.mark.draw(12)
+@pytest.mark.draw(6)
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)
 def test_every_element_type_goes_through_every_operator_version(dtype):
     data = elements(dtype)

@@ -94,6 +94,7 @@ def bags(shape: tuple[int, ...], size: int, bounds: Bounds, seed: int = 0) -> np
     return np.random.default_rng(seed).integers(low, high, shape)
 
 
+@pytest.mark.draw(4)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("schedule", [Schedule(), Schedule.parse(IN_REGISTERS)], ids=["plain", "registers"])
 def test_every_stage_gives_the_sums(oracle, bounds, schedule):
@@ -195,6 +196,7 @@ def test_means_count_indices_whose_type_is_within_the_axis(dtype):
     assert got.tobytes() == averages_one_by_one(data, indices, Bounds.ZERO).tobytes()
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
 @pytest.mark.parametrize("schedule", [Schedule(), Schedule.parse(IN_REGISTERS)], ids=["plain", "registers"])
 def test_every_stage_gives_the_maxima(oracle, bounds, schedule):
@@ -311,6 +313,7 @@ def test_compiled_reduction_gives_the_sums_of_every_dtype(dtype, data):
     assert got.tobytes() == sums_one_by_one(table, indices, bounds).tobytes()
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("layout", [np.s_[::-1], np.s_[::2], np.s_[:, ::-1], np.s_[:, ::2]], ids=str)
 def test_strided_data_and_indices_are_read_in_place(layout):
     data, indices = numbers((12, 20), np.dtype("f4"))[layout], bags((8, 6), 6, Bounds.ERROR)[layout]

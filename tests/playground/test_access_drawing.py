@@ -63,6 +63,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.draw(8)
 @pytest.mark.parametrize("name", DRAWN)
 def test_drawing_of_accesses_is_the_reviewed_one(name, golden):
     operator, data, indices, schedule, threads, options = DRAWN[name]

@@ -69,7 +69,7 @@ def read_for(problem, indices: np.ndarray, element: tuple[int, ...]) -> list[tup
     return [tuple(int(part) for part in np.unravel_index(number - 1, numbers.shape))] if number else []
 
 
-@pytest.mark.draw(6)
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("name", GATHERS)
 def test_each_stage_has_the_source_and_the_value_of_the_reference(name, bounds):
@@ -114,7 +114,7 @@ def scripts() -> dict[str, gn.ScheduleScript]:
     }
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("name", ["tiled twice", "staged", "unrolled", "streamed"])
 def test_scripts_have_the_source_and_the_value_of_the_reference(name):
     script = scripts()[name]

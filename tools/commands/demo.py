@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
     if knobs.interpret:
         raise GathernestError("the demo times compiled code, and GATHERNEST_INTERPRET is set; unset it")
+    _ = knobs.num_threads  # a value that cannot be read is an error before the work, not after it
     text = read_standard_library()
     table = np.random.default_rng(0).standard_normal((len(text.words), WIDTH), dtype=np.float32)
     batch = _batch(text, options.sequences)

@@ -38,6 +38,7 @@ def test_objects_are_kept_alive_and_released():
     assert sys.getrefcount(item) == before
 
 
+@pytest.mark.draw(8)
 @pytest.mark.parametrize("bounds", ["error", "zero", "clip", "wrap"])
 @pytest.mark.parametrize("step", [1, -1], ids=["packed", "reversed"])
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def check_rows(name: str, rows: list[tuple]) -> None:
     assert not failed, "\n".join(failed)
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_pair_of_function_dtype_byte_order_and_layout(name):
     check_rows(name, [row[1:] for row in COVERED if row[0] is FUNCTIONS[name].reference])

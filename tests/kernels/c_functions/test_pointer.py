@@ -83,6 +83,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize(("operator", "data", "indices", "options"), PROBLEMS.values(), ids=PROBLEMS)
 def test_it_gives_the_bytes_of_the_kernel(operator, data, indices, options):
     kernel = gn.compile(operator, data, indices, **options)

@@ -51,6 +51,7 @@ def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_i
             assert out.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.thorough
 def test_lists_are_counted_right_where_another_thread_writes_to_the_indices_meanwhile():
     text = make_plan(problem_of("gather_grad", "1000xf32", "5000xi64"), Schedule.parse(LISTS)).pipeline
     module = operator_module(Gather(), ArraySpec((1000,), "f4"), ArraySpec((5000,), "i8"), gradient=Gradient(1.0))

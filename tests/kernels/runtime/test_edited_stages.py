@@ -53,6 +53,7 @@ def test_edited_stage_decides_what_the_compiled_kernel_does(dump, kernel):
     assert (gathered(dump) == 2 * WANTED).all()
 
 
+@pytest.mark.thorough
 def test_edited_stage_serves_other_sizes(dump, kernel):
     edit(kernel / NEST)
     with gn.knobs.scope(override_dir=dump):

@@ -106,6 +106,7 @@ def test_rows_copied_by_vectors_of_the_target(assembly, cpu):
     assert {CPUS[cpu]} in sizes_in_copying_loops(assembly["rows"], cpu)
 
 
+@pytest.mark.draw(3)
 def test_remainder_of_a_row_masked_where_the_processor_has_masks(assembly, cpu):
     text = assembly["long rows"]
     if cpu in X86:

@@ -202,7 +202,7 @@ BUFFERED = {
 }
 
 
-@pytest.mark.draw(10)
+@pytest.mark.draw(5)
 @pytest.mark.parametrize("case", [*COPIES.values(), *SUMS.values()], ids=[*COPIES, *(f"sums: {name}" for name in SUMS)])
 def test_a_fused_check_keeps_the_bytes_and_finds_every_index_outside(case):
     module = case.module(fused(case.loop))

@@ -86,6 +86,7 @@ def test_empty_module_passes_through(name):
     assert str(module) == "builtin.module {\n}"
 
 
+@pytest.mark.draw(10)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -163,6 +164,7 @@ def scheduled(sample, schedule: str) -> str:
     return schedule
 
 
+@pytest.mark.draw(15)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_pass_of_a_schedule_keeps_the_bytes_or_rejects(sample, schedule):
     pipeline = OF_THE_NEST
@@ -215,6 +217,7 @@ def test_zeros_of_a_gradient_are_streamed(samples, name):
     sample.check(module)
 
 
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_every_loop_of_a_gradient_keeps_its_bytes_unrolled_or_prefetched_or_rejects(samples, name):
     sample = samples[name]

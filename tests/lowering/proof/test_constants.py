@@ -42,14 +42,14 @@ CASES = [("gather", bounds) for bounds in Bounds]
 CASES += [(name, bounds) for name in ("ranks", "gather_nd", "gather_elements") for bounds in ("error", "zero")]
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize(("name", "bounds"), CASES)
 def test_default_pipeline_is_proved(name, bounds, prove):
     verdicts = prove(module_of(name, bounds), PIPELINES["default"])
     assert [str(each) for each in verdicts if each.status not in ("proved", "unchanged")] == []
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("scale", [None, 2.0], ids=["staged", "gradient"])
 @pytest.mark.parametrize("outside", [True, False])
 def test_staged_positions_and_gradients_are_proved(scale, outside, prove):

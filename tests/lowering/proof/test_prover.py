@@ -44,7 +44,7 @@ def unsettled(verdicts: list) -> list[str]:
     return [str(verdict) for verdict in verdicts[first:] if verdict.status not in SETTLED]
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(3)
 @pytest.mark.parametrize("index", INDEX_TYPES)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd", "gather_elements"])
@@ -97,6 +97,7 @@ def test_sorted_indices_are_undecided_with_a_reason_and_right_in_samples(prove, 
     assert last.reason == "indices are sorted by position, and the nest counts their places while it runs"
 
 
+@pytest.mark.draw(7)
 @pytest.mark.parametrize("index", ["i8", "ui8", "i32", "ui64"])
 @pytest.mark.parametrize("bounds", Bounds)
 def test_bounds_of_every_index_type_are_proved(bounds, index, operator, prove) -> None:
@@ -109,7 +110,7 @@ def test_int8_indices_within_a_long_axis_need_no_upper_check(bounds, prove) -> N
     assert unsettled(prove(gather_module("300x4xf32", "5xi8", bounds=bounds), NEST)) == []
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedule_is_proved(name, operator, prove) -> None:
     pipeline = f"{NEST},drop-unit-loops,{SCHEDULES[name]},hoist-invariants,lower-nest-to-loops"
@@ -149,6 +150,7 @@ def test_a_known_number_of_elements_with_an_index_each_is_proved(prove) -> None:
     assert unsettled(prove(module, f"{NEST},drop-unit-loops,{known}")) == []
 
 
+@pytest.mark.thorough
 def test_static_sizes_are_proved(operator, prove) -> None:
     assert unsettled(prove(operator("gather", "clip"), PIPELINES["static"])) == []
 

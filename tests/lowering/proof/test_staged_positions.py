@@ -26,7 +26,7 @@ def steps(*given):
     return ",".join(filter(None, given))
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ["gather", "gather_elements"])
@@ -36,13 +36,13 @@ def test_staged_positions_are_proved_down_to_loops(name, schedule, bits, operato
     assert left(prove(operator(name, "error"), pipeline)) == []
 
 
-@pytest.mark.draw(4)
+@pytest.mark.draw(2)
 @pytest.mark.parametrize("index", ["i16", "ui16", "i32", "ui32", "i64", "ui64"])
 def test_positions_of_every_index_type_are_proved(index, operator, prove):
     assert left(prove(operator("gather", "error", index), steps(NEST, "check-indices{how=staged bits=8}"))) == []
 
 
-@pytest.mark.draw(2)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("indices", ["5xi64", "5x6xi64", "5x6x7xi64", "5x1x7xi64", "5x4x4x1xi64"])
 def test_positions_of_indices_of_known_sizes_are_proved(indices, prove):
     module = gather_module("5x30x4xf32", indices, axis=1, batch_dims=1)

@@ -62,7 +62,7 @@ def read_passes() -> dict[str, Wrong]:
 WRONG = read_passes()
 
 
-@pytest.mark.draw(38)
+@pytest.mark.draw(15)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_pass_has_the_verdict_that_was_reviewed(name: str, prove, verdict_of, update_golden) -> None:
     wrong = WRONG[name]

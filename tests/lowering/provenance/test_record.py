@@ -95,16 +95,15 @@ def test_a_load_that_is_folded_into_a_vector_came_from_the_load_of_data(traces):
     assert [text for text in came if not re.match(r"element_\d+ = load_i32\(data", text)] == []
 
 
-def test_every_operation_of_every_stage_came_from_one_of_the_stage_before(traces):
-    for name in CASES:
-        stages = [level for level in traces(name).levels if level.kind == "stage"]
-        for stage in stages[1:]:
-            alone = [
-                line.text.strip()
-                for line in stage.lines
-                if not line.origins and not re.match(r"\s*(}|\^bb0)", line.text)
-            ]
-            assert alone == [], f"{name}: {stage.name}"
+@pytest.mark.draw(1)
+@pytest.mark.parametrize("name", CASES)
+def test_every_operation_of_every_stage_came_from_one_of_the_stage_before(traces, name):
+    stages = [level for level in traces(name).levels if level.kind == "stage"]
+    for stage in stages[1:]:
+        alone = [
+            line.text.strip() for line in stage.lines if not line.origins and not re.match(r"\s*(}|\^bb0)", line.text)
+        ]
+        assert alone == [], stage.name
 
 
 def test_the_levels_link_and_say_what_changed(traces):

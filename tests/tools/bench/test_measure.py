@@ -33,7 +33,7 @@ class FakePeer(Peer):
         return self.spoil(np.take(inputs.data, inputs.indices[number], axis=0))
 
 
-def measured(*candidates, case=ROWS, rounds=2, new_results=False):
+def measured(*candidates, case=ROWS, rounds=1, new_results=False):
     return measure(case, [Gathernest(), *candidates], rounds=rounds, threads=1, new_results=new_results)
 
 

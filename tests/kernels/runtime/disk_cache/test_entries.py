@@ -118,6 +118,7 @@ def test_an_entry_deleted_while_it_is_read_is_made_again(counted, at_event):
     assert counted.builds == 2
 
 
+@pytest.mark.thorough
 def test_a_cache_folder_deleted_while_a_kernel_is_made_gives_the_kernel_all_the_same(counted, monkeypatch):
     build = counted.build
 
