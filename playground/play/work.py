@@ -360,7 +360,7 @@ class Worker:
         self._target = target
         self._process: Any = None
         self._pipe: Connection | None = None
-        self._lock = threading.Lock()
+        self._lock, self._joining = threading.Lock(), threading.Lock()
         self._gives_way: Callable[[], bool] = _never
 
     def start(self) -> None:
@@ -375,7 +375,7 @@ class Worker:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.join()
+            self._exit_status(process)
 
     def ask(
         self, settings: Settings, *, explain: bool = False, is_stale: Callable[[], bool] = _never
@@ -398,8 +398,7 @@ class Worker:
                     yield part
                 is_done = True
             except (EOFError, OSError):
-                process.join()
-                status = process.exitcode
+                status = self._exit_status(process)
                 how = f"by signal {-status}" if status < 0 else f"with status {status}"
                 why = "an edited stage that leaves its arrays does that"
                 yield {"error": f"the process that ran the kernel ended {how}; {why}"}
@@ -407,6 +406,12 @@ class Worker:
                 self._gives_way = _never
                 if not is_done:
                     self.stop()
+
+    def _exit_status(self, process: Any) -> int:
+        """Wait for the end of the process; of two threads that wait at once, one would not see the status."""
+        with self._joining:
+            process.join()
+            return process.exitcode
 
     def _started(self) -> "tuple[Any, Connection]":
         if self._process is None or self._pipe is None or not self._process.is_alive():

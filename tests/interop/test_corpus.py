@@ -66,6 +66,7 @@ def check_cut(model, inputs, wanted):
             assert np.allclose(ours, theirs, rtol=0, atol=MAX_DIFFERENCE * np.abs(theirs).max(initial=0))
 
 
+@pytest.mark.draw(13)
 @pytest.mark.parametrize("batches", [(1, 5), pytest.param((4000,), marks=pytest.mark.thorough)], ids=["small", "large"])
 @pytest.mark.parametrize("name", hand_made.MODELS)
 def test_model_by_hand(name, batches):

@@ -60,6 +60,7 @@ def test_what_a_pass_makes_has_the_location_of_what_it_is_made_from(sample, name
     assert lost == set()
 
 
+@pytest.mark.draw(15)
 @pytest.mark.parametrize("name", ORDER)
 def test_module_reads_back_from_both_syntaxes(sample, name):
     module = sample.module(",".join(filter(None, [before(name), with_options(name)])))

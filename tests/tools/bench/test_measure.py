@@ -157,7 +157,7 @@ class Allocating(FakePeer):
 
 
 def test_new_results_are_timed_in_the_same_rounds_and_apart():
-    result = measured(IntoBoth(), Allocating(), new_results=True)
+    result = measured(IntoBoth(), Allocating(), new_results=True, rounds=2)
     new = result.new
     assert new is not None and new.case.into == "new"
     for one in (result, new):

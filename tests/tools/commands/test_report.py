@@ -84,7 +84,6 @@ def test_one_node_of_a_model_is_shown_and_the_others_are_listed(gathernest, mode
     assert "<b>third</b>" in text
 
 
-@pytest.mark.thorough
 def test_two_schedules_stand_side_by_side(gathernest, tmp_path):
     path = tmp_path / "two.html"
     other = "vectorize-inner{lanes=4}"
@@ -97,6 +96,7 @@ def test_two_schedules_stand_side_by_side(gathernest, tmp_path):
     assert "<b>assembly</b> <ins>" in text
 
 
+@pytest.mark.thorough
 def test_named_schedules_stand_beside_the_first(gathernest, tmp_path):
     for name, text in (("a", ""), ("b", "vectorize-inner{lanes=8}")):
         (tmp_path / f"{name}.txt").write_text(text)

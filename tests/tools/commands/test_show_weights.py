@@ -11,7 +11,7 @@ from gathernest.ir.array_spec import ArraySpec
 BAGS = ("show", "--operator", "gather_reduce", "--data", "40x6xf32", "--indices", "5x3xi64")
 
 
-@pytest.mark.draw(3)
+@pytest.mark.draw(1)
 @pytest.mark.parametrize(
     ("dtype", "reduce", "factors", "title"),
     [

@@ -17,6 +17,7 @@ MEANS = ("--operator", "gather_mean", "--data", "40x6xui8", "--indices", "5x3xi6
 KERNELS = [("f16", False), ("f32", False), ("f64", False), ("ui8", True)]
 
 
+@pytest.mark.draw(2)
 @pytest.mark.parametrize(("element", "quantised"), KERNELS)
 def test_a_kernel_gives_the_bytes_of_a_call(element, quantised):
     kernel = gn.compile("gather_reduce", f"40x6x{element}", "5x3xi64", weights=True, quantised=quantised)
