@@ -133,9 +133,15 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 
 def _dtype(dtype: Any) -> np.dtype:
     try:
-        return np.dtype(dtype)
+        found = np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError):
         raise InvalidGatherError(
             f"{show(dtype)} is not a dtype; give one that NumPy knows, such as 'float32', or an array type as text, "
             "such as ArraySpec.parse('2x3xbf16')"
         ) from None
+    if found.subdtype is not None:
+        raise InvalidGatherError(
+            f"{show(dtype)} is a dtype of a field, whose sizes are dimensions of an array; give the sizes "
+            f"{found.shape} behind those of the array, and the dtype {found.base}"
+        )
+    return found
