@@ -9,6 +9,7 @@ from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
 from ...kernels.host.dependencies import require
+from ...kernels.host.files import read_text
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.problems.named_problem import problem_of
@@ -113,7 +114,7 @@ def _named_schedule(text: str) -> tuple[str, Schedule | None]:
     name, equals, file = text.partition("=")
     if not equals or not name or not Path(file).is_file():
         raise UsageError(f"--with: expected NAME=FILE with a schedule in the file, got {text!r}")
-    return name, read_schedule(Path(file).read_text(encoding="utf-8").strip(), f"--with {name}")
+    return name, read_schedule(read_text(file).strip(), f"--with {name}")
 
 
 def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | None:

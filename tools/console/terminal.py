@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...ir.errors import SOURCE_HINT, GathernestError, did_you_mean, show
-from ...ir.numbers import MAX_INT64, MIN_INT64, parse_whole
+from ...ir.numbers import MAX_INT64, MIN_INT64, parse_real, parse_whole
 from ...kernels.host.files import check_replaceable
 from ...kernels.host.knobs import knobs
 
@@ -39,6 +39,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any):
         settings |= {name: wrapped(settings[name]) for name in ("description", "epilog") if settings.get(name)}
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+        # A word that this matches is a value, not an option; argparse's own pattern does not match -1e-30.
+        self._negative_number_matcher = re.compile(r"-[.0-9]|-(inf|nan)", re.IGNORECASE)
 
     def error(self, message: str) -> NoReturn:
         if (choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)) is not None:
@@ -138,6 +140,14 @@ def _read_whole(text: str, least: int, most: int, wanted: str) -> int:
         raise argparse.ArgumentTypeError(f"expected {wanted}{limit}, got {show(text)}") from None
 
 
+def real(text: str) -> float:
+    """Read a finite number, as an argument's type."""
+    try:
+        return parse_real(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def words(text: str) -> list[str]:
     """Read words with commas between, as an argument's type."""
     found = [word.strip() for word in text.split(",")]
@@ -149,7 +159,7 @@ def words(text: str) -> list[str]:
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
     try:
-        number = float(text)
+        number = parse_real(text)
     except ValueError:
         number = 0.0
     if not 0 < number <= _MAX_SECONDS:
