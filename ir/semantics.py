@@ -131,7 +131,8 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False, least:
 
 
 def _describe(value: Any) -> str:
-    return f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") and hasattr(value, "shape") else show(value)
+    is_array = hasattr(value, "dtype") and hasattr(value, "shape")
+    return f"an array of shape {value.shape} and dtype {value.dtype}" if is_array else show(value)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

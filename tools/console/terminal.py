@@ -293,9 +293,13 @@ def _say(program: str, text: str) -> None:
 
 
 def _open_closed_output() -> None:
-    """Write to nothing where standard output is closed, so that no file that is opened later takes its place."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    """Write to nothing where standard output or errors are closed, so that no other file takes their place.
+
+    A file that is opened later would get their handle, and `print` writes to standard output if `sys.stderr` is None.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _accept_any_text() -> None:
@@ -328,7 +332,7 @@ def make_console(*, stderr: bool = False) -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "the reader of the output has gone")
 
-    return PlainConsole(
+    console = PlainConsole(
         stderr=stderr,
         color_system=None if knobs.no_color else "auto",
         highlight=False,
@@ -336,6 +340,9 @@ def make_console(*, stderr: bool = False) -> "Console":
         emoji=False,
         soft_wrap=True,
     )
+    if console.width < 1:  # COLUMNS=0, of a terminal that knows no size: rich would print nothing
+        console.width = 80
+    return console
 
 
 def answer(as_json: bool, facts: Any, print_text: Callable[[], object]) -> None:
