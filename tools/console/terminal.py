@@ -303,10 +303,14 @@ def _open_closed_output() -> None:
 
 
 def _accept_any_text() -> None:
-    """Write `?` for a character that the terminal's encoding lacks, instead of failing."""
+    """Write `?` for a character that the terminal's encoding lacks, instead of failing.
+
+    UTF-8 lacks the bytes of a file's name that is not UTF-8.
+    """
     for stream in (sys.stdout, sys.stderr):
-        encoding = getattr(stream, "encoding", None) or "utf-8"
-        if encoding.lower().replace("-", "") != "utf8" and isinstance(stream, io.TextIOWrapper):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.errors == "strict" or stream.encoding.lower().replace("-", "") != "utf8":
             stream.reconfigure(errors="replace")
 
 
