@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
+from ...kernels.host.checkout import commit_of
 from ...kernels.host.dependencies import require
 from ...kernels.host.files import read_text
 from ...kernels.host.knobs import knobs
@@ -103,6 +104,8 @@ def run(options: argparse.Namespace) -> int:
         check_machine("--against-machine", options.against_machine)
     if options.against_revision is not None and isinstance(given, Pipeline):
         raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
+    if options.against_revision is not None:
+        commit_of(options.against_revision)
     named = [Beside(name, schedule) for name, schedule in map(_named_schedule, options.named)]
     if not others and not named:
         return _write(options, [_Job("", problem, given)])

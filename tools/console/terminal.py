@@ -171,8 +171,12 @@ def positive_seconds(text: str) -> float:
 # ---- paths that options say a command writes, checked before its work ----
 
 
-def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> None:
-    """Check that a file can be written; its folder may be missing where the command makes it; raises UsageError."""
+def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> Path:
+    """Return the path of a file that can be written; its folder may be missing where the command makes it.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     place = check_given(option, path, "file")
     if place.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file in it")
@@ -181,6 +185,7 @@ def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> 
     _check_place(option, place, "file")
     if not makes_folder and not place.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {place.parent}; make it first")
+    return place
 
 
 def check_folder(option: str, path: Path | str, what: str) -> None:
