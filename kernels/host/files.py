@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 # No file of the cache is larger: the machine code of the largest kernels takes 2 MB.
 MOST_BYTES = 64 * 1024**2
@@ -147,7 +147,7 @@ def read_text(path: Path | str) -> str:
         return text_of(file, str(path))
 
 
-def text_of(file: BinaryIO, name: str) -> str:
+def text_of(file: IO[bytes], name: str) -> str:
     """Return the text in an open file, its lines ended as Python ends them, and without a byte order mark.
 
     Raises:
