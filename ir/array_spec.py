@@ -121,7 +121,7 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
     """Return sizes or strides as ints; raises InvalidGatherError where they are no sequence of integers."""
     try:
         numbers = tuple(map(operator.index, itertools.islice(values, MAX_DIMS + 1)))
-    except TypeError:
+    except Exception:  # of whatever type it is, such as memory of several dimensions
         numbers = None
     is_long = numbers is not None and len(numbers) > MAX_DIMS
     if numbers is None or is_long or not all(MIN_INT64 <= number <= MAX_INT64 for number in numbers):
@@ -133,9 +133,15 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 
 def _dtype(dtype: Any) -> np.dtype:
     try:
-        return np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError):
+        found = np.dtype(dtype)
+    except Exception:  # NumPy raises several
         raise InvalidGatherError(
             f"{show(dtype)} is not a dtype; give one that NumPy knows, such as 'float32', or an array type as text, "
             "such as ArraySpec.parse('2x3xbf16')"
         ) from None
+    if found.subdtype is not None:
+        raise InvalidGatherError(
+            f"{show(dtype)} is a dtype of a field, whose sizes are dimensions of an array; give the sizes "
+            f"{found.shape} behind those of the array, and the dtype {found.base}"
+        )
+    return found

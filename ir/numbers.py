@@ -10,8 +10,9 @@ from .errors import show
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 # Longer texts of numbers are rejected unread: Python takes quadratic time for them, and fails from 4300 digits.
 _MAX_NUMBER_LENGTH = 64
-# Python's `int` takes underscores and the digits of other scripts, too.
+# Python's `int` and `float` take underscores and the digits of other scripts, too.
 _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
+_REAL = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*")
 
 
 def parse_whole(text: str, least: int = 0, most: int = MAX_INT64) -> int:
@@ -20,6 +21,14 @@ def parse_whole(text: str, least: int = 0, most: int = MAX_INT64) -> int:
     if number is None or not least <= number <= most:
         upper = "below 2**63" if most == MAX_INT64 else f"up to {most}"
         raise ValueError(f"expected a whole number from {least} {upper}, got {show(text)}")
+    return number
+
+
+def parse_real(text: str) -> float:
+    """Return the finite number in a text, in decimal notation; raises ValueError where it holds none."""
+    number = float(text) if _REAL.fullmatch(text) else math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"expected a finite number, got {show(text)}")
     return number
 
 

@@ -119,7 +119,7 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False, least:
     if not is_bool:
         try:
             number = operator.index(candidate)
-        except TypeError:
+        except Exception:  # of whatever library it is
             pass
         else:
             if least <= number <= MAX_INT64:
@@ -131,7 +131,8 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False, least:
 
 
 def _describe(value: Any) -> str:
-    return f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") else show(value)
+    is_array = hasattr(value, "dtype") and hasattr(value, "shape")
+    return f"an array of shape {value.shape} and dtype {value.dtype}" if is_array else show(value)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

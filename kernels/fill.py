@@ -42,7 +42,9 @@ class Fill:
         reject_masked(self.value, "the fill value")
         try:
             given: Any = np.asarray(self.value)
-        except ValueError:  # lists of different lengths, or too deep
+        except MemoryError:
+            raise
+        except Exception:  # lists of different lengths, or whatever another library raises of an array without values
             raise InvalidGatherError(f"a fill value must be a scalar, got {show(self.value)}") from None
         if given.ndim:
             raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from ..ir.array_spec import ArraySpec
 from ..ir.dialects.attributes import VIEW
 from ..ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp
+from ..ir.element_types import NARROW_INTEGERS
 from ..ir.errors import (
     BoundsError,
     GathernestError,
@@ -29,6 +30,7 @@ from ..ir.modules.read_module import InputError, read_module
 from ..ir.operator_spec import GatherWeighted
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds, integer_argument
+from ..kernels.host.files import read_text
 from ..kernels.host.runtime import RUNTIME
 from ..kernels.problems.named_problem import problem_of
 from ..kernels.runtime.array_checks import address, data_array, index_array
@@ -50,7 +52,7 @@ def read_array(text: str) -> np.ndarray | ArraySpec:
     """
     try:
         if text.endswith(".npy"):
-            return np.load(Path(text), allow_pickle=False)
+            return _stored(Path(text))
         return _values(text) if text.startswith("[") else ArraySpec.parse(text)
     except (GathernestError, ValueError, OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -61,6 +63,19 @@ def read_array(text: str) -> np.ndarray | ArraySpec:
         raise InvalidGatherError(f"{text}: {reason}; give {FORMS}") from None
 
 
+def _stored(path: Path) -> np.ndarray:
+    """Return the array of a `.npy` file; raises OSError or ValueError."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, MemoryError):
+        raise
+    except Exception as error:  # of NumPy, zipfile or Python's tokenizer, which reads headers
+        raise ValueError(str(error)) from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError("it holds several arrays, as a .npz does")
+    return array
+
+
 def _values(text: str) -> np.ndarray:
     """Return the array of values in brackets with an element type; raises ValueError or InvalidGatherError."""
     values, bracket, kind = text.rpartition("]")
@@ -68,7 +83,8 @@ def _values(text: str) -> np.ndarray:
         raise ValueError("a ] is missing")
     dtype = ArraySpec.parse(f"1{kind}").dtype if kind else None
     try:
-        return np.asarray(json.loads(f"{values}]"), dtype)
+        given = json.loads(f"{values}]")
+        array = np.asarray(given, dtype)
     except json.JSONDecodeError as error:
         if error.pos > len(values):
             raise ValueError("a ] is missing") from None
@@ -78,6 +94,10 @@ def _values(text: str) -> np.ndarray:
         raise ValueError(f"a value is outside the range of {kind[1:]}") from None
     except (ValueError, TypeError, RecursionError):
         raise ValueError("values are numbers, in rows of one length") from None
+    is_whole = array.dtype.kind in "iub" or array.dtype.name in NARROW_INTEGERS
+    if is_whole and array.tolist() != given:
+        raise ValueError(f"a value is no {kind[1:]}")
+    return array
 
 
 def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, problem: Problem | None = None) -> np.ndarray:
@@ -196,7 +216,7 @@ def stage_text(module: str | Path | ModuleOp) -> tuple[str, str]:
     """
     if isinstance(module, Path):
         try:
-            return str(module), module.read_text(encoding="utf-8-sig")
+            return str(module), read_text(module)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(

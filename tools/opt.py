@@ -28,6 +28,7 @@ from ..ir.modules.exec_comment import header_lines
 from ..ir.modules.plugins import plugins
 from ..ir.modules.read_module import InputError, read_module
 from ..kernels.host.dependencies import require
+from ..kernels.host.files import text_of
 from ..lowering.numba.emitter import emit
 from ..lowering.pipeline import Stage, parse_passes, read_edits, record_stages
 from ..lowering.registry import PASSES, PIPELINES, own_passes, summary
@@ -193,11 +194,7 @@ class OptMain(xDSLOptMain):
 
     def _read(self) -> str:
         with self.get_input_stream()[0] as stream:
-            try:
-                return stream.read().decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                place = f"{error.reason} at byte {error.start}"
-                raise GathernestError(f"{self.get_input_name()} is not UTF-8 text: {place}") from None
+            return text_of(stream, self.get_input_name())
 
     def _transform(self, text: str, stages: list[Stage]) -> str:
         """Return the result of a piece of the input, and add its stages to a list; raises InputError.

@@ -1,6 +1,7 @@
 """Files that other processes may read, or other users may have written: they appear whole, and are read with care."""
 
 import errno
+import io
 import os
 import shutil
 import stat
@@ -8,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 # No file of the cache is larger: the machine code of the largest kernels takes 2 MB.
 MOST_BYTES = 64 * 1024**2
@@ -137,6 +139,27 @@ def read_plain(path: Path) -> bytes:
     """Return the bytes of a file that `open_plain` opens; raises OSError as it does."""
     with open(open_plain(path), "rb") as file:
         return file.read(MOST_BYTES)
+
+
+def read_text(path: Path | str) -> str:
+    """Return the text of a file or a pipe as `text_of` does; raises OSError also where it cannot be opened."""
+    with open(path, "rb") as file:
+        return text_of(file, str(path))
+
+
+def text_of(file: IO[bytes], name: str) -> str:
+    """Return the text in an open file, its lines ended as Python ends them, and without a byte order mark.
+
+    Raises:
+        OSError: it cannot be read, is not UTF-8, or has more than `MOST_BYTES`, as an endless device has.
+    """
+    content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES} bytes", name)
+    try:
+        return io.StringIO(content.decode("utf-8-sig"), newline=None).getvalue()
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"it is not UTF-8 text: {error.reason} at byte {error.start}", name) from None
 
 
 def open_own(path: Path, flags: int = os.O_RDONLY) -> int:

@@ -251,10 +251,12 @@ def checked_scale(scale: Any, name: str = "scale") -> float:
     reject_masked(scale, name)
     try:
         value = float("" if np.asarray(scale).dtype.kind in "cSUmMV" else scale)
-    except (TypeError, ValueError):
-        raise InvalidGatherError(f"{name} must be a real number, got {show(scale)}") from None
     except OverflowError:
         value = math.inf
+    except MemoryError:
+        raise
+    except Exception:  # of whatever library it is
+        raise InvalidGatherError(f"{name} must be a real number, got {show(scale)}") from None
     if not math.isfinite(value):
         raise InvalidGatherError(f"{name} must be a finite number, got {show(scale)}")
     return value

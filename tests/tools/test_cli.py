@@ -129,6 +129,28 @@ def test_closed_standard_output_is_no_crash(closed, tmp_path):
 
 
 @pytest.mark.thorough
+def test_the_name_of_a_file_that_is_not_utf8_is_printed(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    given = {**os.environb, b"PYTHONIOENCODING": b"utf-8:strict", b"GATHERNEST_CACHE_DIR": folder}
+    command = [sys.executable, "-m", "gathernest.tools.cli", "cache"]
+    ended = subprocess.run(command, capture_output=True, env=given, check=False)
+    assert (ended.returncode, os.fsencode(tmp_path) + b"/?" in ended.stdout, ended.stderr) == (0, True, b"")
+
+
+@pytest.mark.thorough
+def test_closed_standard_error_leaves_errors_out_of_the_output():
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "gathernest.tools.cli", "nothing"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+def test_a_terminal_without_a_size_loses_no_output(gathernest, monkeypatch):
+    wanted = gathernest(*SHOW, "--stage", "list").out
+    monkeypatch.setenv("COLUMNS", "0")
+    assert gathernest(*SHOW, "--stage", "list").out == wanted != ""
+
+
+@pytest.mark.thorough
 def test_closed_standard_input_is_one_line():
     command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "gathernest.tools.cli", "exec", "-"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

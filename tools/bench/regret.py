@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import GathernestError, ScheduleError
+from ...ir.errors import GathernestError, ScheduleError, show
+from ...ir.numbers import parse_real, parse_whole
 from ...kernels.host.cpu import OtherLoad, cpu_model, usable_cores
+from ...kernels.host.files import read_text
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.runtime.layout import Layout
@@ -185,14 +187,18 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
     """
     times: dict[str, dict[str, float]] = {}
     try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        rows = list(csv.DictReader(read_text(path).splitlines()))
         if not rows:
             raise ValueError("it has no rows")
         for row in rows:
-            times.setdefault(row["case"], {})[str(Schedule.parse(row["schedule"]))] = float(row["time_us"])
-        model = replace(BUILT_IN[rows[0]["machine"]], threads=int(rows[0]["threads"])) if machine is None else machine
+            times.setdefault(row["case"], {})[str(Schedule.parse(row["schedule"]))] = _positive(row["time_us"])
+        model = (
+            replace(BUILT_IN[rows[0]["machine"]], threads=parse_whole(rows[0]["threads"], 1))
+            if machine is None
+            else machine
+        )
         cases = [BY_NAME[name] for name in times]
-    except (OSError, ValueError, TypeError, KeyError, IndexError, ScheduleError) as error:
+    except (OSError, ValueError, TypeError, KeyError, IndexError, ScheduleError, csv.Error) as error:
         reason = str(getattr(error, "strerror", None) or repr(error))
         raise GathernestError(
             f"{path} is no file of `gathernest bench --regret --csv FILE` ({reason}); write one, and name it with "
@@ -200,6 +206,13 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
         ) from None
     found = [_judged(case, times[case.name], model) for case in cases]
     return Measured(found, 0, model.threads, model, 0.0, path.name)
+
+
+def _positive(text: str) -> float:
+    number = parse_real(text)
+    if number <= 0:
+        raise ValueError(f"expected a number above 0, got {show(text)}")
+    return number
 
 
 def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:

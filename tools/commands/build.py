@@ -41,8 +41,8 @@ class _InOrder(argparse.Action):
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    add_option(parser, "--so OUT", "the shared library to write", required=True, type=Path)
-    add_option(parser, "--header OUT", "its C header (default: that of --so, ending in .h)", type=Path)
+    add_option(parser, "--so OUT", "the shared library to write", required=True)
+    add_option(parser, "--header OUT", "its C header (default: that of --so, ending in .h)")
     add_option(
         parser,
         "--cpu NAME",
@@ -86,10 +86,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _files(options: argparse.Namespace) -> tuple[Path, Path]:
     """Return the library and its header, after a check that both can be written; raises UsageError."""
-    out = options.so
-    check_file("--so", out)
-    header = out.with_suffix(".h") if options.header is None else options.header
-    check_file("--header", header)
+    out = check_file("--so", options.so)
+    header = check_file("--header", out.with_suffix(".h") if options.header is None else options.header)
     if out.resolve() == header.resolve():
         raise UsageError(f"the library and its header would both be {out}; give --header another")
     return out, header

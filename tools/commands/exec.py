@@ -11,6 +11,7 @@ import numpy as np
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean, show
 from ...ir.numbers import parse_whole
 from ...kernels.host.dependencies import require
+from ...kernels.host.files import read_text, text_of
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.problem_options import read_schedule
 from ..console.terminal import (
@@ -26,6 +27,7 @@ from ..console.terminal import (
     make_console,
     positive,
     progress,
+    real,
     seed,
 )
 
@@ -72,7 +74,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--axis N", "axis to gather from", type=integer)
     add_option(parser, "--batch-dims N", "leading dimensions that both share", type=integer)
     add_option(parser, "--bounds MODE", "error, zero, clip, wrap or unchecked")
-    add_option(parser, "--scale X", "of a gradient: what its sums are multiplied by", type=float)
+    add_option(parser, "--scale X", "of a gradient: what its sums are multiplied by", type=real)
     add_option(parser, "--data-shape SIZES", "of a gradient: the shape of data, such as 5x4")
     add_option(parser, "-p --passes PASSES", "passes to run; where omitted, those that are left")
     add_option(parser, "--random SEED", type=seed)
@@ -271,10 +273,7 @@ def read_file(file: str) -> "tuple[str, ModuleOp]":
 def _text_of(file: str) -> str:
     if file == "-" and sys.stdin is None:
         raise GathernestError("standard input is closed, and - reads it; name a file")
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise GathernestError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    return text_of(sys.stdin.buffer, "<stdin>") if file == "-" else read_text(file)
 
 
 def with_header(options: argparse.Namespace, text: str) -> dict[str, Any]:

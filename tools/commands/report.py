@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
+from ...kernels.host.checkout import commit_of
 from ...kernels.host.dependencies import require
+from ...kernels.host.files import read_text
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.problems.named_problem import problem_of
@@ -102,6 +104,8 @@ def run(options: argparse.Namespace) -> int:
         check_machine("--against-machine", options.against_machine)
     if options.against_revision is not None and isinstance(given, Pipeline):
         raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
+    if options.against_revision is not None:
+        commit_of(options.against_revision)
     named = [Beside(name, schedule) for name, schedule in map(_named_schedule, options.named)]
     if not others and not named:
         return _write(options, [_Job("", problem, given)])
@@ -113,7 +117,7 @@ def _named_schedule(text: str) -> tuple[str, Schedule | None]:
     name, equals, file = text.partition("=")
     if not equals or not name or not Path(file).is_file():
         raise UsageError(f"--with: expected NAME=FILE with a schedule in the file, got {text!r}")
-    return name, read_schedule(Path(file).read_text(encoding="utf-8").strip(), f"--with {name}")
+    return name, read_schedule(read_text(file).strip(), f"--with {name}")
 
 
 def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | None:

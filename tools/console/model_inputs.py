@@ -1,7 +1,6 @@
 """Inputs of a model for the command line: arrays from files, and the others at random with indices in range."""
 
 import math
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,9 @@ def _read(read: Any, path: Path, name: str) -> Any:
         return read()
     except OSError as error:
         raise ModelError(f"--input {name}: {path}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # of NumPy, zipfile or Python's tokenizer, which reads headers
         reason = str(error).partition("\n")[0]
         if "pickle" in reason:  # NumPy says so of every other file, too, and advises to load it unsafely
             reason = "it has no header of NumPy, or Python objects"

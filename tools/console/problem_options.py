@@ -13,7 +13,7 @@ from ...kernels.host.knobs import KnobError, knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
 from ...lowering.schedule.schedule import Schedule
-from .terminal import Parser, UsageError, add_option, flag_of, integer
+from .terminal import Parser, UsageError, add_option, flag_of, integer, real
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
@@ -72,7 +72,7 @@ def add_problem_options(
     add("--axis N", "axis to gather from (default: 0)", type=integer)
     add("--batch-dims N", "leading dimensions that both share (default: 0)", type=integer)
     add("--bounds MODE", "error, zero, clip, wrap or unchecked (default: error)")
-    add("--scale X", "of a gradient: what its sums are multiplied by", type=float)
+    add("--scale X", "of a gradient: what its sums are multiplied by", type=real)
     for name, text in FACTORS.items():
         add(f"--{name}", text, **({"action": "store_true"} if action == "store" else {"nargs": 0}))
 

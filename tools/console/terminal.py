@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...ir.errors import SOURCE_HINT, GathernestError, did_you_mean, show
-from ...ir.numbers import MAX_INT64, MIN_INT64, parse_whole
+from ...ir.numbers import MAX_INT64, MIN_INT64, parse_real, parse_whole
 from ...kernels.host.files import check_replaceable
 from ...kernels.host.knobs import knobs
 
@@ -39,6 +39,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any):
         settings |= {name: wrapped(settings[name]) for name in ("description", "epilog") if settings.get(name)}
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+        # A word that this matches is a value, not an option; argparse's own pattern does not match -1e-30.
+        self._negative_number_matcher = re.compile(r"-[.0-9]|-(inf|nan)", re.IGNORECASE)
 
     def error(self, message: str) -> NoReturn:
         if (choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)) is not None:
@@ -138,6 +140,14 @@ def _read_whole(text: str, least: int, most: int, wanted: str) -> int:
         raise argparse.ArgumentTypeError(f"expected {wanted}{limit}, got {show(text)}") from None
 
 
+def real(text: str) -> float:
+    """Read a finite number, as an argument's type."""
+    try:
+        return parse_real(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def words(text: str) -> list[str]:
     """Read words with commas between, as an argument's type."""
     found = [word.strip() for word in text.split(",")]
@@ -149,7 +159,7 @@ def words(text: str) -> list[str]:
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
     try:
-        number = float(text)
+        number = parse_real(text)
     except ValueError:
         number = 0.0
     if not 0 < number <= _MAX_SECONDS:
@@ -161,8 +171,12 @@ def positive_seconds(text: str) -> float:
 # ---- paths that options say a command writes, checked before its work ----
 
 
-def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> None:
-    """Check that a file can be written; its folder may be missing where the command makes it; raises UsageError."""
+def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> Path:
+    """Return the path of a file that can be written; its folder may be missing where the command makes it.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     place = check_given(option, path, "file")
     if place.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file in it")
@@ -171,6 +185,7 @@ def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> 
     _check_place(option, place, "file")
     if not makes_folder and not place.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {place.parent}; make it first")
+    return place
 
 
 def check_folder(option: str, path: Path | str, what: str) -> None:
@@ -283,16 +298,24 @@ def _say(program: str, text: str) -> None:
 
 
 def _open_closed_output() -> None:
-    """Write to nothing where standard output is closed, so that no file that is opened later takes its place."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    """Write to nothing where standard output or errors are closed, so that no other file takes their place.
+
+    A file that is opened later would get their handle, and `print` writes to standard output if `sys.stderr` is None.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _accept_any_text() -> None:
-    """Write `?` for a character that the terminal's encoding lacks, instead of failing."""
+    """Write `?` for a character that the terminal's encoding lacks, instead of failing.
+
+    UTF-8 lacks the bytes of a file's name that is not UTF-8.
+    """
     for stream in (sys.stdout, sys.stderr):
-        encoding = getattr(stream, "encoding", None) or "utf-8"
-        if encoding.lower().replace("-", "") != "utf8" and isinstance(stream, io.TextIOWrapper):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.errors == "strict" or stream.encoding.lower().replace("-", "") != "utf8":
             stream.reconfigure(errors="replace")
 
 
@@ -318,7 +341,7 @@ def make_console(*, stderr: bool = False) -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "the reader of the output has gone")
 
-    return PlainConsole(
+    console = PlainConsole(
         stderr=stderr,
         color_system=None if knobs.no_color else "auto",
         highlight=False,
@@ -326,6 +349,9 @@ def make_console(*, stderr: bool = False) -> "Console":
         emoji=False,
         soft_wrap=True,
     )
+    if console.width < 1:  # COLUMNS=0, of a terminal that knows no size: rich would print nothing
+        console.width = 80
+    return console
 
 
 def answer(as_json: bool, facts: Any, print_text: Callable[[], object]) -> None:

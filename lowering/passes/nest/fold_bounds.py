@@ -139,7 +139,7 @@ def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access
         used = [resolve.size, *(source.indices if isinstance(source, memref.LoadOp) else [])]
         used += bounds
         inside = [value for value in used if any(is_inside(value, loop) for loop in around)]
-        if any(value in bounds or value not in inductions for value in inside):
+        if resolve.size in inside or any(value in bounds or value not in inductions for value in inside):
             raise ScheduleError(
                 "fold-bounds: expected sizes and bounds from outside the nest; run it before tile-loops"
             )

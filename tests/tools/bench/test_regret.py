@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gathernest.ir.errors import GathernestError
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.tools.bench.cases import Case
 from gathernest.tools.bench.regret import (
+    COLUMNS,
     Candidate,
     Measured,
     Regretted,
@@ -100,6 +102,22 @@ def test_stored_times_are_judged_by_the_choice_of_today(tmp_path):
     (one,) = judged(tmp_path / "times.csv").cases
     assert one.regret == pytest.approx(12 / 8)
     assert judged(tmp_path / "times.csv", replace(BUILT_IN["avx2"], threads=2)).machine.name == "avx2"
+
+
+@pytest.mark.parametrize(
+    ("threads", "time"), [("0", "9"), ("1_0", "9"), ("2", "0"), ("2", "nan"), ("2", "-1"), ("2", "inf")]
+)
+def test_numbers_that_no_measurement_has_are_rejected(tmp_path, threads, time):
+    (tmp_path / "times.csv").write_text(f"{','.join(COLUMNS)}\nrows-64B,zen4,{threads},,{time}\n")
+    with pytest.raises(GathernestError, match=r"is no file of .*expected a"):
+        judged(tmp_path / "times.csv")
+
+
+def test_a_file_of_another_kind_is_rejected(tmp_path):
+    for content in (b"\xff\xfe", b"x" * 200_000, b"\0"):
+        (tmp_path / "times.csv").write_bytes(content)
+        with pytest.raises(GathernestError, match="is no file of `gathernest bench"):
+            judged(tmp_path / "times.csv")
 
 
 @pytest.mark.thorough

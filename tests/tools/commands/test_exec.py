@@ -9,6 +9,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.exec_comment import array_text, header_options
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.playground.stage import filled, read_array
+from gathernest.tools import opt
 from gathernest.tools.cli import main
 
 SHOW = ["show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds"]
@@ -86,6 +87,34 @@ def test_a_gradient_takes_grad_and_the_shape_of_data(capsys, tmp_path):
         f"{file}: interpreter gives the bytes of reference: 5x4xf32",
         "",
     )
+
+
+@pytest.mark.parametrize("scale", ["-1e-30", "-.5", "1e+22"])
+def test_a_stage_is_read_with_the_scale_that_it_came_from(capsys, tmp_path, scale):
+    show = ["show", "--operator", "gather_grad", "--data", "5x4xf32", "--indices", "3xi64", "--scale", scale]
+    assert main([*show, "--stage", "lower-to-nest"]) == 0
+    file = tmp_path / "grad.mlir"
+    file.write_text(capsys.readouterr().out)
+    assert outcome(capsys, file)[0] == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", b"\x93NUMPY\x01\x00\x02\x00((", None])
+def test_a_damaged_file_of_an_array_is_one_error(stage, capsys, tmp_path, content):
+    path = tmp_path / "data.npy"
+    if content is None:
+        with path.open("wb") as file:
+            np.savez(file, a=np.zeros(3))
+    else:
+        path.write_bytes(content)
+    status, _, error = outcome(capsys, stage, "--data", path)
+    assert (status, f"gathernest: error: --data: {path}: " in error) == (2, True)
+
+
+def test_an_endless_file_is_not_read_to_its_end(capsys):
+    error = "gathernest: error: /dev/zero: it has more than 67108864 bytes"
+    assert outcome(capsys, "/dev/zero") == (1, "", error)
+    assert opt.main(["/dev/zero"]) == 1
+    assert "/dev/zero: it has more than" in capsys.readouterr().err
 
 
 def test_a_file_without_a_comment_needs_the_arrays(stage, capsys):

@@ -106,6 +106,11 @@ def test_named_schedules_stand_beside_the_first(gathernest, tmp_path):
     assert ended.status == 0, ended.err
     text = path.read_text()
     assert "A, without a schedule and a and b" in text and 'id="gather-2"' in text
+    ended = gathernest("report", *ROWS, "--against-revision", "no-such", "--with", "c=nowhere.txt", "-o", str(path))
+    assert (ended.status, "there is no revision 'no-such'" in ended.err) == (1, True)
+    (tmp_path / "latin.txt").write_bytes(b"\xe9")
+    ended = gathernest("report", *ROWS, "--with", f"c={tmp_path / 'latin.txt'}", "-o", str(path))
+    assert (ended.status, "latin.txt: it is not UTF-8 text: " in ended.err) == (1, True)
     ended = gathernest("report", *ROWS, "--with", "c=nowhere.txt", "-o", str(path))
     assert (ended.status, "--with: expected NAME=FILE with a schedule" in ended.err) == (2, True)
 

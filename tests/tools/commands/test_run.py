@@ -159,7 +159,7 @@ def test_elements_that_numpy_saves_as_bytes_come_back(gathernest, tmp_path):
 
 
 def test_file_that_is_no_array_is_rejected(gathernest, model, tmp_path):
-    wrong = {"text": b"no array", "pickle": None, "empty": b""}
+    wrong = {"text": b"no array", "pickle": None, "empty": b"", "header": b"\x93NUMPY\x01\x00\x02\x00(("}
     for name, data in wrong.items():
         path = tmp_path / f"{name}.npy"
         if data is None:

@@ -155,3 +155,19 @@ func.func @counted(%data: memref<5xf32>, %indices: memref<3xi64>, %out: memref<1
   }
   func.return
 }
+
+// -----
+
+// expected-error@unknown {{expected sizes and bounds from outside the nest; run it before tile-loops}}
+func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3xi32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = memref.dim %indices, %c0 : memref<3xi64>
+  gather.loop indices(%i) = %c0 to %n step %c1 {
+    %index = memref.load %indices[%i] : memref<3xi64>
+    %p, %valid = gather.resolve %index within %i bounds error : i64
+    %x = gather.masked_load %data[%p], %valid : memref<5xi32> -> i32
+    memref.store %x, %out[%i] : memref<3xi32>
+  }
+  func.return
+}
