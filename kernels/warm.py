@@ -15,7 +15,7 @@ from .host.cache_folder import cache_folder
 from .host.knobs import knobs
 from .host.runtime import RUNTIME
 from .problems.named_problem import problem_of
-from .runtime.compile_service import compile_in_children
+from .runtime.compile_service import ChildEnded, compile_in_children
 from .runtime.disk_cache import entry_folder
 from .runtime.plan import Plan
 from .runtime.prepare import planned, prepare_problem
@@ -219,7 +219,7 @@ def _in_processes(wanted: list[Arguments], jobs: int, progress: OnKernel | None)
             order[number]: (seconds, reason)
             for number, seconds, reason in compile_in_children(list(plans.values()), min(jobs, len(order)), begin)
         }
-    except (OSError, RuntimeError, MemoryError) as error:
+    except (ChildEnded, MemoryError) as error:
         raise GathernestError(f"no process that compiles can be started: {error}; use jobs=1") from error
     done: list[WarmKernel] = []
     for arguments, both in zip(wanted, keys, strict=True):

@@ -1,15 +1,17 @@
 """The compile service: NumPy answers calls whose kernels are missing, and a child process compiles these meanwhile.
 
-This module, run as a program, is the child, which reads requests and answers each, as lines of JSON:
+The child reads requests and answers each, as lines of JSON, by one socket:
 
     {"key": of the kernel, "plan": a pickle, in base64, "cache": the knobs of the cache}
     {"key": ...}                                    the kernel is in the cache on disk
     {"key": ..., "files": {name: base64}}           the cache cannot be written: the files that it would have kept
     {"key": ..., "error": a text}                   there is no kernel; the caller's process compiles it
+    {"key": null}                                   the child ends, since it has had no request for `IDLE_S`
 
-The child ends with the socket of its requests, however its parent ends, or after `IDLE_S` without a request. The parent
-has no thread for it: it reads the answers when a call misses a kernel. A lock in the cache folder has processes that
-want the same kernel compile it once.
+The child ends with its socket, however its parent ends. The system takes it for no child of the parent's, since the
+process that starts it ends at once: `os.wait` does not wait for it. The parent has no thread for it but to start it:
+it reads the answers when a call misses a kernel. A lock in the cache folder has processes that want the same kernel
+compile it once.
 """
 
 import atexit
@@ -17,6 +19,8 @@ import base64
 import json
 import os
 import pickle
+import select
+import signal
 import sys
 import tempfile
 import time
@@ -38,8 +42,20 @@ from .plan import Plan
 IDLE_S = 30.0
 # A compilation that takes more than this number of seconds hangs, and the caller's process compiles instead.
 LIMIT_S = 30.0
-# How an answer begins. What is before it in its line, and other lines, a module such as `sitecustomize` has printed.
-ANSWER_START = b'{"key": '
+# Seconds after which a Python that has not started the child hangs.
+START_LIMIT_S = 30.0
+# The child's program. What it prints is lost, and modules of the site may start threads, so it forks before.
+PROGRAM = f"""
+import os
+if process := os.fork():
+    os.write(1, b"\\n%d" % process)
+    os._exit(0)
+os.dup2(2, 1)
+import site
+site.main()
+import {__name__} as service
+service._serve()
+"""
 # Bytes that are read at once at least.
 READ_BYTES = 1 << 16
 # Children that may end before they have answered anything, until this process compiles all by itself.
@@ -50,28 +66,58 @@ COMPILE_S = 0.5
 
 
 class ChildEnded(Exception):
-    """A child process has ended, or was ended as it hung; `status` is its exit status."""
-
-    def __init__(self, reason: str, status: int | None):
-        super().__init__(reason)
-        self.status = status
+    """A child process has not started, has ended, or was ended as it hung."""
 
 
 class Child:
     """A child process that compiles, as its parent sees it: requests and answers never wait for it.
 
     Attributes:
-        process: its `subprocess.Popen`.
-        requests: the socket that it reads requests from.
+        process: its id; 0 until it has started.
+        requests: the socket of its requests and answers.
         asked: the plans that it has not answered, by their keys, in the order of the requests.
+        problem: the reason why it has not started, or "".
+        is_idle: whether it has ended, or is about to, as it had no request.
     """
 
     def __init__(self) -> None:
-        """Start it; raises OSError, ValueError, RuntimeError or MemoryError where it cannot be."""
-        self.process, self.requests = _start_child()
+        """Have a thread start it, and do not wait for that.
+
+        Raises:
+            ChildEnded, MemoryError: there can be none.
+        """
+        if (problem := problem_with_service()) is not None:
+            raise ChildEnded(problem)
+        try:
+            import socket
+
+            self.requests, self._its_socket = socket.socketpair()
+        except TimeoutError:  # of a signal handler
+            raise
+        except (ImportError, OSError) as error:
+            raise ChildEnded(str(error)) from error
+        self.requests.setblocking(False)
+        self.process, self.problem, self.is_idle = 0, "", False
         self.asked: dict[str, Plan] = {}
         self._unsent, self._unread = bytearray(), bytearray()
         self._heard_s = time.monotonic()
+        self._starting = RUNTIME.begin(self._start)
+        if self._starting is None:
+            self._start()
+
+    def _start(self) -> None:
+        """Start it, apart from the caller, whose signal handlers may raise; close its end of the socket here."""
+        try:
+            self.process = _start_child(self._its_socket.fileno())
+        except Exception as error:  # whatever this system or its memory lacks
+            self.problem = str(error)
+        finally:
+            self._its_socket.close()
+
+    def join_start(self) -> None:
+        """Wait until it has started, or has not."""
+        if self._starting is not None:
+            self._starting.join()
 
     def ask(self, plan: Plan) -> None:
         """Ask for a kernel."""
@@ -87,15 +133,15 @@ class Child:
         """Yield its answers; the next call yields one again where an exception of a signal handler ended this one.
 
         Raises:
-            ChildEnded: it has ended, or hangs; it is reaped.
+            ChildEnded: it has not started, has ended, or hangs; it is gone.
         """
         self._send()
         is_open, is_silent = self._receive(), True
         while (end := self._unread.find(b"\n")) >= 0:
             is_silent, line = False, self._unread[:end]
-            _, start, rest = line.partition(ANSWER_START)
-            answer = json.loads(start + rest or "{}")
-            if answer.get("key") in self.asked:
+            answer = json.loads(line)
+            self.is_idle = answer["key"] is None
+            if answer["key"] in self.asked:
                 yield answer
                 self.asked.pop(answer["key"], None)
             if self._unread.startswith(line):  # a signal handler has not read on meanwhile
@@ -117,19 +163,25 @@ class Child:
                 self._unread += bytes(READ_BYTES)
                 continue
             try:
-                received = os.readv(self.process.stdout.fileno(), [memoryview(self._unread)[start:]])
+                received = os.readv(self.requests.fileno(), [memoryview(self._unread)[start:]])
             except BlockingIOError:
                 return True
-            except (OSError, ValueError):  # the pipe is broken, or closed
+            except OSError:  # it has ended with requests unread, or this process has closed the socket
                 return False
             if not received:
                 return False
             self._heard_s = time.monotonic()
 
     def abandon(self) -> None:
-        """Close the pipes to it, which ends it, and do not wait for it."""
-        self.process.returncode = 0  # Python warns of a process that nobody waited for
-        self._close()
+        """Close the socket, which ends it, and do not wait for it."""
+        with suppress(OSError):
+            self.requests.close()
+
+    def forget(self) -> None:
+        """Close both ends of the socket in a forked child, where no thread starts it."""
+        self.abandon()
+        with suppress(OSError):
+            self._its_socket.close()
 
     def _send(self) -> None:
         """Send what the socket takes without waiting, and without SIGPIPE."""
@@ -143,32 +195,28 @@ class Child:
             del self._unsent[:count]
 
     def _end(self, reason: str) -> NoReturn:
-        if reason != "it has ended":
-            self.process.kill()
-        with suppress(Exception):
-            self.process.wait(1)
-        if self.process.returncode is None:
-            self.process.kill()
-            self.process.wait()
-        self._close()
-        _remove_folders(self.process.pid)
-        raise ChildEnded(reason, self.process.returncode)
-
-    def _close(self) -> None:
-        for pipe in (self.requests, self.process.stdout):
+        if reason == "it hangs" and self.process:
             with suppress(OSError):
-                pipe.close()
+                os.kill(self.process, signal.SIGKILL)
+                select.select([self.requests], [], [], 1)  # until it is gone
+        self.abandon()
+        if self.process:
+            _remove_folders(self.process)
+        if self.process and os.getpid() == 1:  # the first process of a system gets all orphans as its children
+            with suppress(OSError):
+                os.waitpid(self.process, 0)
+        raise ChildEnded(self.problem or reason)
 
 
 def wait_for_any(children: Iterable[Child]) -> None:
     """Wait until one of some children has answered, or takes more of its requests; at most a tenth of a second."""
     import selectors
 
-    with selectors.DefaultSelector() as selector, suppress(OSError, ValueError):  # another thread closes the pipes
+    with selectors.DefaultSelector() as selector:
         for child in children:
-            selector.register(child.process.stdout, selectors.EVENT_READ)
-            if child._unsent:
-                selector.register(child.requests, selectors.EVENT_WRITE)
+            with suppress(OSError, ValueError):  # another thread closes the socket
+                write = selectors.EVENT_WRITE if child._unsent else 0
+                selector.register(child.requests, selectors.EVENT_READ | write)
         selector.select(0.1)
 
 
@@ -307,24 +355,24 @@ class Kernels:
         with self._lock:
             self._read_answers()
         child = self._child
+        if child is not None:
+            child.join_start()
         return {
             "answered_by_numpy": self.answered + len(FIRST_CALLS.problems),
             "kernels_loaded": len(RUNTIME.loaded),
             "kernels_pending": 0 if child is None else len(child.asked),
-            "service": "not started" if child is None else f"process {child.process.pid}",
+            "service": "not started" if child is None else f"process {child.process}",
         }
 
     def forget(self) -> None:
-        """Begin anew in a forked child: the service is its parent's, and ends when the last process closes its pipe."""
-        self._abandon()
+        """Begin anew in a forked child: the service is its parent's, and ends when both have closed its socket."""
+        if self._child is not None:
+            self._child.forget()
         self._begin()
 
     def close(self) -> None:
         """End the service with this process; calls that come later are answered by NumPy."""
         self._is_closed = True
-        self._abandon()
-
-    def _abandon(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.abandon()
@@ -336,7 +384,7 @@ class Kernels:
         if self._failures < MAX_FAILURES and self._child is None:
             try:
                 self._child = Child()
-            except Exception as error:  # whatever this system or its memory lacks
+            except (ChildEnded, MemoryError) as error:
                 self._failures = MAX_FAILURES
                 self.notes.append(f"the compile service does not start: {error}")
         if self._child is None:
@@ -365,11 +413,12 @@ class Kernels:
                 return
             self._child = None
             asked = [self._missing[key] for key in child.asked]
-            self._failures += bool(asked)
-            if asked and ended.status != 0:  # else it was idle, and ended before it read the request
+            self._failures = MAX_FAILURES if child.problem else self._failures + bool(asked)
+            if asked and not child.is_idle:  # else it ended before it read the request
                 failed = asked.pop(0)
                 failed.state = "failed"
-                self.notes.append(f"the compile service failed at {failed.plan.problem.name}: {ended}")
+                what = "does not start" if child.problem else f"failed at {failed.plan.problem.name}"
+                self.notes.append(f"the compile service {what}: {ended}")
             for missing in asked:
                 self._ask(missing)
 
@@ -399,7 +448,7 @@ def compile_in_children(
         The number of a plan whose kernel is there, the seconds that it took, and "" or why there is none.
 
     Raises:
-        OSError, RuntimeError, MemoryError: no process can be started.
+        ChildEnded, MemoryError: no process can be started.
     """
     waiting, begun = iter(enumerate(plans)), dict[Child, tuple[int, float]]()
 
@@ -420,6 +469,8 @@ def compile_in_children(
                 try:
                     answers = list(child.answers())
                 except ChildEnded:
+                    if child.problem:
+                        raise
                     answers, then = [{"error": "the process that compiled it has ended"}], Child()
                 for answer in answers:
                     del begun[child]
@@ -450,47 +501,36 @@ def problem_with_service() -> str | None:
     return f"{program or 'this program'} is no Python that runs modules"
 
 
-def _start_child() -> tuple[Any, Any]:
-    """Return the child process and the socket of its requests, neither of which blocks; raises OSError if it cannot.
+def _start_child(its_socket: int) -> int:
+    """Return the id of a new child with that socket; raises an error of any kind where there can be none.
 
     A write to a pipe whose reader has ended would end this process where SIGPIPE has its default action.
     """
-    import socket
     import subprocess
 
-    if (problem := problem_with_service()) is not None:
-        raise OSError(problem)
     folders = [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str) and folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
     with suppress(OSError):  # there is no folder for temporary files
         environment["TMPDIR"] = tempfile.gettempdir()
-    requests, read = socket.socketpair()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
-            bufsize=0,
-            stdin=read.fileno(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=os.sep,
-            env=environment,
-            process_group=0,  # no Ctrl-C of a terminal
-        )
-    except BaseException:
-        requests.close()
-        raise
-    finally:
-        read.close()
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    requests.setblocking(False)
-    return process, requests
+    started = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", PROGRAM],
+        stdin=its_socket,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=os.sep,
+        env=environment,
+        process_group=0,  # no Ctrl-C of a terminal
+        timeout=START_LIMIT_S,
+    )
+    process = started.stdout.rpartition(b"\n")[2]  # a script around Python may have printed more
+    if started.returncode != 0 or not process.isdigit():
+        raise OSError(f"{sys.executable} has ended with status {started.returncode}")
+    return int(process)
 
 
 def _serve() -> None:
     """Answer requests until the child ends. A request that comes while it works waits in a thread's queue."""
     import faulthandler
-    import signal
     from queue import Empty, SimpleQueue
     from threading import Event, Thread
 
@@ -503,19 +543,22 @@ def _serve() -> None:
         has_parent_ended.set()
         requests.put(b"")
 
+    def send(answer: dict[str, Any]) -> None:
+        unwritten = memoryview(json.dumps(answer).encode() + b"\n")
+        while unwritten:
+            unwritten = unwritten[answers.write(unwritten) :]
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(5)
-    answers = os.dup(1)
-    os.dup2(2, 1)  # output of a library is no answer
     Thread(target=read, daemon=True).start()
-    with suppress(Empty, BrokenPipeError), open(answers, "wb", 0) as pipe, open(os.devnull, "w") as nothing:
-        while not has_parent_ended.is_set() and (line := requests.get(timeout=IDLE_S)):
-            faulthandler.dump_traceback_later(LIMIT_S, False, nothing, True)
-            answer = _answer(json.loads(line))
-            faulthandler.cancel_dump_traceback_later()
-            unwritten = memoryview(json.dumps(answer).encode() + b"\n")
-            while unwritten:
-                unwritten = unwritten[pipe.write(unwritten) :]
+    with suppress(OSError), open(os.dup(0), "wb", 0) as answers, open(os.devnull, "w") as nothing:
+        with suppress(Empty):
+            while not has_parent_ended.is_set() and (line := requests.get(timeout=IDLE_S)):
+                faulthandler.dump_traceback_later(LIMIT_S, False, nothing, True)
+                answer = _answer(json.loads(line))
+                faulthandler.cancel_dump_traceback_later()
+                send(answer)
+        send({"key": None})
     os._exit(0)
 
 
@@ -602,7 +645,3 @@ def compiling_processes() -> list[int]:
             found.append(process)
             place = start + count
     return found
-
-
-if __name__ == "__main__":
-    _serve()

@@ -218,8 +218,13 @@ def _loaded(plan: Plan) -> Loaded:
     loaded = RUNTIME.loaded.get(plan.key)
     if loaded is not None and not knobs.always_compile:
         return loaded
+    return RUNTIME.make(lambda: _load(plan))
+
+
+def _load(plan: Plan) -> Loaded:
+    """Load a kernel; what a signal handler raises while the caller waits for this is no error of the compiler's."""
     try:
-        return RUNTIME.make(lambda: _load(plan))
+        return _make_or_read(plan)
     except GathernestError:
         raise
     except (ImportError, OSError) as error:
@@ -228,7 +233,7 @@ def _loaded(plan: Plan) -> Loaded:
         ) from error
 
 
-def _load(plan: Plan) -> Loaded:
+def _make_or_read(plan: Plan) -> Loaded:
     loaded = RUNTIME.loaded.get(plan.key)  # a signal handler that gathers may clear the table at any step
     if loaded is None or knobs.always_compile:
         if len(RUNTIME.loaded) >= MOST_LOADED:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,6 +55,12 @@ def kill_service(*, is_idle: bool = False) -> None:
     os.kill(int(KERNELS.status()["service"].split()[-1]), signal.SIGKILL)
     while is_idle and KERNELS.status()["service"] != "not started":
         pass
+
+
+def is_running(process: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return " Z " not in Path(f"/proc/{process}/stat").read_text()
+    return False
 
 
 @pytest.mark.draw(3)
@@ -145,7 +153,7 @@ def test_a_call_that_numpy_needs_long_for_compiles_at_once(mode):
 
 
 @pytest.mark.parametrize("program", ["", "/opt/sheets/sheets", "/nowhere/python", "no modules for it"])
-def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, program):
+def test_without_a_service_a_repeated_call_compiles_here(mode, monkeypatch, program):
     if program == "no modules for it":
         monkeypatch.setitem(sys.modules, "subprocess", None)
     else:
@@ -153,23 +161,27 @@ def test_without_a_service_the_second_call_compiles_here(mode, monkeypatch, prog
     mode("background")
     gather()
     assert not RUNTIME.loaded
-    gather(2)
+    gather()
+    KERNELS.status()  # waits until it has not started
+    gather()
     assert len(RUNTIME.loaded) == 1
     assert "the compile service does not start" in KERNELS.notes[0]
 
 
-def interrupt(event: str, name: str, call: Callable[[], object]) -> None:
+def interrupt(
+    event: str, name: str, call: Callable[[], object], error: type[BaseException] = KeyboardInterrupt
+) -> None:
     """Interrupt a call before or after it calls a builtin function of that name, as a signal handler would."""
 
     def profile(_: object, happens: str, function: object) -> None:
         if (happens, getattr(function, "__name__", "")) == (event, name):
             sys.setprofile(None)
-            raise KeyboardInterrupt
+            raise error
 
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             call()
     finally:
         sys.setprofile(before)
@@ -235,7 +247,7 @@ def test_a_service_that_idles_is_started_again(mode):
 @pytest.mark.thorough
 def test_threads_and_forks_get_right_results_while_the_service_is_killed(mode, python, cache_dir):
     code = """
-        import os, threading, time
+        import os, signal, threading, time
         import numpy as np
         import gathernest as gn
         from gathernest.kernels.runtime.compile_service import KERNELS
@@ -264,9 +276,9 @@ def test_threads_and_forks_get_right_results_while_the_service_is_killed(mode, p
         killed = set()
         deadline_s = time.monotonic() + 20
         while len(killed) < 3 and KERNELS._failures < 3 and time.monotonic() < deadline_s:
-            if (child := KERNELS._child) is not None and child.process.pid not in killed:
-                child.process.kill()
-                killed.add(child.process.pid)
+            if (child := KERNELS._child) is not None and child.process and child.process not in killed:
+                os.kill(child.process, signal.SIGKILL)
+                killed.add(child.process)
         killed_enough.set()
         for thread in threads:
             thread.join()
@@ -302,29 +314,60 @@ def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir
     python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
 
 
-def test_a_service_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_path, cache_dir):
+@pytest.mark.parametrize("script", ["exit 1", "read line", "echo 9999999; exit 1"])
+def test_a_python_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_path, cache_dir, script):
     program = tmp_path / "python"
-    program.write_text("#!/bin/sh\nexit 1")
+    program.write_text(f"#!/bin/sh\n{script}")
     program.chmod(0o755)
     code = f"""
-        import os, signal, sys
+        import signal, sys
         import numpy as np
         import gathernest as gn
-        import gathernest.kernels.runtime.prepare
-
-        def wait_for_the_end(frame, event, function):
-            if (event, getattr(function, "__name__", "")) == ("c_return", "set_blocking"):
-                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        from gathernest.kernels.runtime.compile_service import KERNELS
 
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         sys.executable = {str(program)!r}
-        sys.setprofile(wait_for_the_end)
-        for _ in range(2):
-            print(gn.gather(np.arange(3), np.array([2])))
-        print(gn.kernels.runtime.compile_service.KERNELS.status()["kernels_pending"])
+        signal.alarm(20)
+        while not KERNELS.status()["kernels_loaded"]:
+            assert gn.gather(np.arange(3), np.array([2])) == [2]
+        print(KERNELS.notes[0])
     """
     printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
-    assert printed.splitlines() == ["[2]", "[2]", "0"]
+    assert printed.startswith(f"the compile service does not start: {program} has ended with status ")
+
+
+def test_no_process_waits_for_the_service_as_its_child(python, cache_dir):
+    code = """
+        import os, signal
+        import numpy as np
+        import gathernest as gn
+        from gathernest.kernels.runtime.compile_service import KERNELS
+
+        signal.alarm(20)  # the service would idle for longer
+        table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
+        while KERNELS._child is None:
+            gn.gather(table, rows)
+        print(KERNELS.status()["kernels_pending"])
+        try:
+            print(os.wait())
+        except ChildProcessError:
+            print("none")
+        gn.wait()
+        print(KERNELS.status()["kernels_loaded"], KERNELS.notes)
+    """
+    printed = python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+    assert printed.splitlines() == ["1", "none", "1 []"]
+
+
+def test_an_exception_of_a_signal_handler_while_the_service_starts_or_works_leaves_the_call(mode):
+    mode("background")
+    gather()
+    for error in (TimeoutError, LookupError):
+        interrupt("c_return", "socketpair", gather, error)
+    interrupt("c_return", "start_new_thread", gather)
+    interrupt("c_return", "poll", gn.wait, TimeoutError)
+    gn.wait()
+    assert KERNELS.notes == [] and len(RUNTIME.loaded) == 1
 
 
 def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir):
@@ -486,9 +529,12 @@ def test_a_service_that_hangs_is_killed_and_the_kernel_compiled_here(mode, monke
     monkeypatch.setattr(compile_service, "LIMIT_S", -0.5)  # half a second
     mode("background")
     gather(2)
-    os.kill(int(KERNELS.status()["service"].split()[-1]), signal.SIGSTOP)
+    process = int(KERNELS.status()["service"].split()[-1])
+    os.kill(process, signal.SIGSTOP)
     gn.wait()
     assert len(RUNTIME.loaded) == 1 and "it hangs" in KERNELS.notes[0]
+    while is_running(process):  # until the system has ended it
+        pass
     gather(3)
 
 

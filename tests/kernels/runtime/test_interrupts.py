@@ -86,6 +86,28 @@ AFTER_A_DELAY = """
 """
 
 
+# An exception that the package takes for one of the system's elsewhere.
+OF_THE_SYSTEM = """
+    def raise_at(function, work):
+        def profile(_, happens, called):
+            if (happens, getattr(called, "__name__", "")) == ("c_return", function):
+                sys.setprofile(None)
+                raise TimeoutError("of a handler")
+        sys.setprofile(profile)
+        try:
+            work()
+        except BaseException as error:
+            print(repr(error))
+    call()
+    kernels = [{"operator": "gather", "data": "100x4xf32", "indices": "9xi64", "axis": axis} for axis in (0, 1)]
+    raise_at("start_new_thread", lambda: gn.gather(data.astype("i2"), few))
+    raise_at("start_new_thread", lambda: gn.compile("gather", data.astype("f4"), few))
+    gn.knobs.always_compile = False
+    raise_at("poll", lambda: gn.warm(kernels, jobs=2))
+    call()
+"""
+
+
 MODULES = "numba.core.types", "numba.core.typeconv", "numba.core.runtime", "numba.misc.special", "numba.core.typing"
 
 
@@ -99,6 +121,11 @@ def test_a_call_works_after_one_that_was_interrupted_while_it_imported(python, n
 def test_a_signal_handler_may_raise_or_fork_while_a_thread_starts(python):
     printed = python(CODE + AT_A_CALL, GATHERNEST_COMPILE="never").split("\n")
     assert printed[:-1] == [f"{event} {act} 0" for event in ("c_call", "c_return") for act in ("raise_signal", "fork")]
+
+
+def test_a_timeout_of_a_signal_handler_is_no_error_of_the_compiler(python, tmp_path):
+    printed = python(CODE + OF_THE_SYSTEM, GATHERNEST_CACHE_DIR=str(tmp_path))
+    assert printed == "TimeoutError('of a handler')\n" * 3
 
 
 @pytest.mark.thorough
