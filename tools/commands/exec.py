@@ -234,17 +234,13 @@ def read_file(file: str) -> "tuple[str, ModuleOp]":
     from ...ir.modules.context import make_context
     from ...ir.modules.read_module import read_module
 
-    text = _text_of(file)
-    return text, read_module(text, "<stdin>" if file == "-" else file, make_context())
-
-
-def _text_of(file: str) -> str:
     if file == "-" and sys.stdin is None:
         raise GathernestError("standard input is closed, and - reads it; name a file")
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise GathernestError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    return text, read_module(text, "<stdin>" if file == "-" else file, make_context())
 
 
 def with_header(options: argparse.Namespace, text: str) -> dict[str, Any]:
