@@ -9,10 +9,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from ..ir.errors import DependencyError
+from ..ir.errors import DependencyError, GathernestError
 
 # Seconds that a program has to print its version.
 LIMIT_S = 10
@@ -177,3 +178,23 @@ def _version(file: str, prefix: str, changed_ns: int) -> Version | str:
         return f"{file} --version ends with status {ended.returncode}"
     match = re.search(rf"{prefix}(\d{{1,9}}(?:\.\d{{1,9}})*)", ended.stdout.decode(errors="replace"))
     return f"{file} prints no version" if match is None else tuple(map(int, match[1].split(".")))
+
+
+def c_compiler(why: str) -> str:
+    """Return the path of the C compiler; raises DependencyError, whose message begins with `why`."""
+    try:
+        return find("cc", executable=os.environ.get("CC") or "cc").path
+    except DependencyError as error:
+        raise DependencyError(f"{why} needs a C compiler: {error}, or set CC") from None
+
+
+def run_c_compiler(compiler: str, options: Sequence[str], output: Path, what: str) -> None:
+    """Run the C compiler to write a file; raises GathernestError with its first line where it fails to do `what`."""
+    try:
+        ended = subprocess.run([compiler, *options, "-o", str(output)], capture_output=True, check=False)
+    except OSError as error:
+        raise GathernestError(f"{compiler} cannot {what}: it cannot be run ({error.strerror}); set CC") from None
+    if ended.returncode or not output.exists():
+        lines = ended.stderr.decode(errors="replace").strip().splitlines()
+        reason = lines[0] if lines else f"it ends with status {ended.returncode} and writes no file; set CC"
+        raise GathernestError(f"{compiler} cannot {what}: {reason}")

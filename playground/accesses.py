@@ -1,4 +1,4 @@
-"""The accesses of a small instance of a plan: what each element reads, in which tile and by which thread."""
+"""The accesses of a small instance of a plan: the source, the tile and the thread of each element."""
 
 import math
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class SmallInstance:
     Attributes:
         problem: the problem, of sizes that can be drawn.
         pipelines: the passes from operator to loops; the first that is legal is meant.
-        notes: what is smaller than in the plan, a sentence each; empty where nothing is.
+        notes: the sizes that are smaller than in the plan, a sentence each.
     """
 
     problem: Problem
@@ -225,7 +225,7 @@ class Accesses:
         elements: the elements of the slices, in the order of their positions.
         line_count: the lines that the table lies in, from a line's first byte on.
         threads: how many threads there are; each has a range of the iterations of the parallel loop.
-        notes: what differs from the gather of the plan, a sentence each.
+        notes: the differences from the gather of the plan, a sentence each.
     """
 
     problem: Problem
@@ -236,7 +236,7 @@ class Accesses:
 
     @property
     def slices(self) -> ArraySpec:
-        """The slices: what a gather gives, what a gradient reads, and what a reduction sums without storing it."""
+        """The slices: the result of a gather, grad of a gradient, and the rows that a reduction sums."""
         return _slices(self.problem)
 
 

@@ -24,22 +24,14 @@ OURS, THEIRS = "gathernest", "upstream"
 
 
 @dataclass(frozen=True, slots=True)
-class HotLoop:
-    """An innermost loop of an assembly that moves data: its instructions, and how many there are of each kind."""
-
-    lines: tuple[str, ...]
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class BesideUpstream:
     """How a stage of a gather does by our code generator and by upstream's.
 
     Attributes:
         stage: its name.
         command: the programs that make upstream's assembly from the stage without our attributes, as a pipe.
-        remark: what is not in the command; empty where it is all.
-        differences: what is wrong with the bytes, by who made them; empty where both are the operator's reference's.
+        remark: the steps that are not in the command; empty where it has all.
+        differences: the difference from the operator's reference by compiler; empty where the bytes of both are equal.
         times_us: microseconds of a call by one thread, by who compiled it; both are called from Python.
         ratio: how many times as fast ours is: the median of the ratios within each round.
         assemblies: text, by who compiled it.
@@ -53,25 +45,29 @@ class BesideUpstream:
     ratio: float
     assemblies: Mapping[str, str]
 
-    def hot_loops(self, maker: str) -> tuple[HotLoop, ...]:
+    def hot_loops(self, maker: str) -> list[list[Instruction]]:
         """Return the innermost loops that move data, in the order of the assembly of `OURS` or `THEIRS`.
 
-        A loop that calls another function of the assembly, as that over tiles does, is around the loops of that.
+        A loop that calls a function of the assembly, as the loop over tiles does, is around the loops of the function.
+        The function for C, into which upstream copies the kernel, is left out.
         """
-        instructions = _without_wrapper(read_assembly(self.assemblies[maker], ""))
-        functions = {each.text[:-1] for each in instructions if _begins_function(each)}
-        found: list[HotLoop] = []
-        for loop in loops_of(instructions):
-            lines = tuple(instructions[line].text for line in loop.lines)
-            if loop.is_hot and functions.isdisjoint(re.findall(r"[\w.]+", " ".join(lines))):
-                kinds = [instructions[line].kind for line in loop.lines if instructions[line].kind]
-                counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-                found.append(HotLoop(lines, counts))
-        return tuple(found)
+        kept, found = list[Instruction](), list[list[Instruction]]()
+        functions = [""]
+        for each in read_assembly(self.assemblies[maker], ""):
+            if each.text.endswith(":") and not each.text.startswith(".L"):  # the label of a function, not of a block
+                functions.append(each.text[:-1])
+            if not functions[-1].startswith(C_FORM):
+                kept.append(each)
+        for loop in loops_of(kept):
+            lines = [kept[line] for line in loop.lines]
+            words = {word for each in lines for word in re.findall(r"[\w.]+", each.text)}
+            if loop.is_hot and words.isdisjoint(functions):
+                found.append(lines)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return it for scripts."""
-        loops = {maker: [loop.lines for loop in self.hot_loops(maker)] for maker in self.assemblies}
+        loops = {maker: [[each.text for each in loop] for loop in self.hot_loops(maker)] for maker in self.assemblies}
         return {**asdict(self), "hot_loops": loops}
 
 
@@ -120,20 +116,3 @@ def beside_upstream(plan: Plan, stage: str, text: str, rounds: int) -> BesideUps
     assemblies = {OURS: ours_asm, THEIRS: code.assembly}
     ratio = timings.ratio(OURS, THEIRS)
     return BesideUpstream(stage, code.command, code.remark, differences, times_us, ratio, assemblies)
-
-
-def _begins_function(instruction: Instruction) -> bool:
-    """Return whether an instruction is the label of a function, not of a block of one."""
-    return instruction.text.endswith(":") and not instruction.text.startswith(".L")
-
-
-def _without_wrapper(instructions: list[Instruction]) -> list[Instruction]:
-    """Return an assembly without the function for C, into which upstream has copied the whole of the other."""
-    kept: list[Instruction] = []
-    is_kept = True
-    for instruction in instructions:
-        if _begins_function(instruction):
-            is_kept = not instruction.text.startswith(C_FORM)
-        if is_kept:
-            kept.append(instruction)
-    return kept

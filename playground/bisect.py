@@ -38,10 +38,10 @@ class WrongPass:
 
     Attributes:
         name: the pass with its options; `the input` where the module is wrong before any pass.
-        difference: what is wrong after it.
+        difference: the error after it.
         problem: the gather that shows it, shrunk.
         data, indices: its arrays; of a gradient, data is grad.
-        passes: the passes up to this one, those left out that it does not take.
+        passes: the passes that it takes, up to this one.
         before: the module before it, as text.
     """
 
@@ -171,9 +171,7 @@ def bisect(
         passes: Sequence[ModulePass] = pipeline
     else:
         passes = parse_passes(pipeline)  # type: ignore[arg-type]
-    if prove:
-        return first_refuted(problem, passes)
-    return bisect_problem(problem, passes)
+    return first_refuted(problem, passes) if prove else bisect_problem(problem, passes)
 
 
 def bisect_problem(problem: Problem, passes: Sequence[ModulePass]) -> WrongPass | None:
@@ -215,7 +213,7 @@ def _first_wrong(
     *,
     fits: bool = True,
 ) -> Found | None:
-    """Return the number of the first wrong stage (0 is the input), what is wrong, on what, and the text before it.
+    """Return the number of the first wrong stage (0 is the input), the difference, the arrays, and the text before it.
 
     Args:
         fits: whether a stage that takes arrays of other sizes is wrong; else it raises InvalidGatherError.
@@ -297,9 +295,9 @@ def first_refuted(
 
     Args:
         problem: the gather.
-        passes: what leads on from the module.
+        passes: the passes to run on the module.
         module: a stage of the problem; its operator when omitted.
-        said: is called with what is known of each pass.
+        said: is called with the verdict of each pass.
 
     Raises:
         DependencyError: islpy or z3 is not installed.

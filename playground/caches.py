@@ -29,7 +29,7 @@ from ..kernels.runtime.plan import Plan
 from ..kernels.tuning.sample_arrays import strided_array
 from ..lowering.schedule.machine_model import LINE_BYTES
 from .accesses import small_instance, spread_indices
-from .trace import loop_names
+from .trace import aligned, loop_names
 
 LEVELS = ("L1", "L2", "last")
 EXPLANATION = "of each cache the lines that are fetched/reused/evicted, in a simulation of one thread"
@@ -66,7 +66,7 @@ class Caches:
     """The counts of a run.
 
     Attributes:
-        gather: what ran, in a line.
+        gather: the gather in a line.
         capacities: the lines that each cache has room for, in the order of `LEVELS`.
         counts: by array and loop, in the order of their first access.
         predicted: the fewest lines of each stream, by which the roofline bound is computed.
@@ -93,9 +93,7 @@ class Caches:
         return f"{self.gather}\n{EXPLANATION}\npredicted, in lines: {predicted}"
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join([self.head(), *("  ".join(map(str.rjust, row, widths)) for row in rows)])
+        return "\n".join([self.head(), *aligned(self.rows(), str.rjust)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON can hold them."""
@@ -127,7 +125,7 @@ def simulate_caches(
     lines = []
     for (array, loop), count in counts.items():
         fetched, reused, evicted = (
-            tuple(count[what, level] for level in range(len(room))) for what in ("fetched", "reused", "evicted")
+            tuple(count[event, level] for level in range(len(room))) for event in ("fetched", "reused", "evicted")
         )
         distinct = sum(key[0] == array for key in count if isinstance(key, tuple))
         name = "grad" if array == "data" and problem.gradient is not None else array

@@ -26,7 +26,7 @@ MOST_ELEMENTS = 3000
 
 
 def interpretable(problem: Problem) -> Iterator[Problem]:
-    """Yield the problem with its sizes cut to what is interpreted quickly, smallest first, and at last as it is.
+    """Yield the problem with sizes that are interpreted quickly, smallest first, and at last with its own sizes.
 
     The row size may be fixed in the code, so that it is kept in every other form.
     """
@@ -79,11 +79,11 @@ def _drawn(spec: ArraySpec, least: Any, most: Any, rng: np.random.Generator) -> 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a stage differs from what it must compute.
+    """The difference between a stage and the operator that it computes.
 
     Attributes:
-        message: what differs, in a line: the element of data that belongs there, and the operation that stored another.
-        position: of the first element that differs; None where the stage raised what it must not, or did not raise.
+        message: a line with the element of data that belongs there, and the operation that stored another.
+        position: of the first element that differs; None where the stage raised another error, or none.
     """
 
     message: str
@@ -152,7 +152,7 @@ def difference(
     *,
     seed: int = 0,
 ) -> Difference | None:
-    """Return the first difference between what a module gave and what was wanted; None where the bytes are equal."""
+    """Return the first difference between a module's result and the wanted one; None where the bytes are equal."""
     if (found := first_difference(got, wanted)) is None:
         return None
     position, count = found

@@ -44,9 +44,9 @@ def drawing(kind: str, title: str, description: str) -> Element:
     """Return an empty drawing.
 
     Args:
-        kind: what it shows, in a word: its class is `gn-drawing gn-<kind>`.
+        kind: its subject in a word: its class is `gn-drawing gn-<kind>`.
         title: its name for screen readers, and the text on hovering.
-        description: what it shows, in text.
+        description: its content as text.
     """
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "aria-label": _clean(title)})
     root.set("class", f"gn-drawing gn-{kind}")
@@ -80,7 +80,7 @@ def standalone(svg: str) -> str:
     """Return a drawing as a file of its own: with a background, dark where the reader prefers that.
 
     Args:
-        svg: what a function that draws returned.
+        svg: the text of a drawing.
     """
     style = (
         "<style>svg{color:#1f2328;background:#ffffff}"
@@ -105,7 +105,7 @@ def _value(value: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return a text with a mark in the place of what XML cannot hold."""
+    """Return a text with a mark in the place of characters that XML cannot hold."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -328,7 +328,7 @@ def _draw_badge(parent: Element, kind: str, text: str, x: float, y: float) -> fl
     return x + width
 
 
-# Elements and lines that are drawn at most, and elements in a row of the drawing; a note says what is left out.
+# The largest numbers of elements and lines that are drawn, and of elements in a row; a note counts the others.
 MOST_CELLS, MOST_LINES, MOST_COLUMNS = 1024, 512, 32
 _CELL, _LINE_CELL, _LINES_IN_ROW, _TEXT, _PART_GAP, _SMALL, _OPACITY = 18.0, 28.0, 16, 18.0, 12.0, 9, 0.32
 _NOBODY = "#808a94"
@@ -341,7 +341,7 @@ def access_drawing(
 ) -> str:
     """Return a drawing of which 64-byte line of data each element of the result reads.
 
-    Above are the elements of the result (of a gradient, of what it reads; of a reduction, of the slices that it sums: a
+    Above are the elements of the result (of a gradient, of grad; of a reduction, of the slices that it sums: a
     row of cells for each index of a bag), a cell each, with the number of the line
     that it reads (or is added to), in the colour of its thread; heavy lines go around tiles. Below are the lines of
     data, in the colours of the threads that read them. Cells have the class `gn-element`, `data-cache-line` and a title
@@ -349,7 +349,7 @@ def access_drawing(
     `data-cache-line` and `data-threads`.
 
     Args:
-        plan: what to draw: `kernel.plan`. A large gather is drawn by a small one with the same loops.
+        plan: the plan to draw: `kernel.plan`. A large gather is drawn by a small one with the same loops.
         indices: values, for a plan of at most 4096 elements; when omitted, indices all over the axis.
         threads: how many share the parallel loop.
         title: the name of the drawing for screen readers.
@@ -383,7 +383,7 @@ def access_drawing(
         f"{table} {problem.table} in lines of {LINE_BYTES} bytes: who {readers_verb} them",
     ]
     notes = [
-        f"those along dimension {bag}, between thin lines, are a bag: one sum of out {problem.slices}"
+        f"slices along dimension {bag}, between thin lines, are a bag: one sum of out {problem.slices}"
     ] * problem.reduces
     notes += accesses.notes
     for what, count, most in (("elements", len(elements), MOST_CELLS), ("lines", accesses.line_count, MOST_LINES)):

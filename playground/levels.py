@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from typing import Any, Literal
 
 from pygments import token as of
@@ -14,7 +14,7 @@ from pygments.lexer import Lexer, RegexLexer
 from pygments.lexers import GasLexer, LlvmLexer, PythonLexer
 from pygments.token import _TokenType
 
-from ..lowering.provenance.trace import WORK, Level, Line, Trace, is_declaration
+from ..lowering.provenance.trace import WORK, Level, Line, Trace
 from ..lowering.registry import SCHEDULED_NEST
 
 
@@ -126,8 +126,8 @@ class LevelView:
 
     Attributes:
         number: from 0.
-        level: what it shows.
-        title: the pass without its options, `cse#2` of a second one, or what the text is.
+        level: the level.
+        title: the pass without its options, `cse#2` of a second `cse`, or the name of the level.
         options: of the pass; empty for none.
         parts: its lines, each in one of them; none where nothing changed.
         added, removed: lines that this level has and the one before it has not, and the reverse; 0 behind the stages.
@@ -224,7 +224,7 @@ def parts_of(level: Level, new: frozenset[int], highlight: Highlight) -> tuple[P
 
 
 def _assembly_parts(level: Level, views: Sequence[LineView]) -> tuple[Part, ...]:
-    """Return hot loops, then other loops with what is around the hot ones, then what is in none, folded."""
+    """Return hot loops, then other loops and the lines around hot loops, then the lines outside of loops, folded."""
     shown, parts = set[int](), list[Part]()
     for loop in level.hot_loops:
         numbers = [number for number in loop.lines if number not in shown]
@@ -275,7 +275,7 @@ CONTEXT = 3
 class Row:
     """A line of the left and one of the right, either of which may be missing; or how many rows are left out.
 
-    Those are equal lines ("equal"), or what is too much to show ("more").
+    The rows left out are equal lines ("equal"), or too many to show ("more").
     """
 
     kind: Literal["same", "changed", "equal", "more"]
@@ -289,7 +289,7 @@ class LevelDiff:
     """A level of both, or of one.
 
     Attributes:
-        title: the pass without its options, or what the text is.
+        title: the pass without its options, or the name of the level.
         left, right: its number and its name in each; None where it has no such level.
         rows: the lines; none where they are equal, or where only one has it.
         added, removed: lines that only the right has, and that only the left has.
@@ -351,23 +351,9 @@ def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highligh
             rows += _shortened(pairs, is_first=place == 0, is_last=place == len(opcodes) - 1)
         else:
             rows += [Row("changed", x, y) for x, y in zip_longest(old[a0:a1], new[b0:b1])]
-    rows = _declarations_last(rows, before, after)
     if most_rows is not None and len(rows) > most_rows:
         rows[most_rows:] = [Row("more", count=len(rows) - most_rows)]
     return LevelDiff(title, *names, tuple(rows), added, removed)
-
-
-def _declarations_last(rows: Sequence[Row], left: Level, right: Level) -> list[Row]:
-    """Return rows with those between two gaps last where only declarations changed there."""
-    starts = [0, *(number for number, row in enumerate(rows) if number and row.kind == "equal"), len(rows)]
-
-    def has_declarations_alone(part: Sequence[Row]) -> bool:
-        part = [row for row in part if row.kind == "changed"]
-        sides = ((view, level) for row in part for view, level in ((row.left, left), (row.right, right)))
-        return all(is_declaration(level.lines[view.number].text) for view, level in sides if view is not None)
-
-    parts = [rows[start:end] for start, end in pairwise(starts)]
-    return [row for part in sorted(parts, key=has_declarations_alone) for row in part]
 
 
 def _in_order(level: Level, highlight: Highlight) -> list[LineView]:

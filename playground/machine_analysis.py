@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -46,8 +46,8 @@ class MachineAnalysis:
         cpu: the CPU whose model was used, by LLVM's name.
         lines: numbers (from 0) of the lines of the assembly that are analysed: one way through the loop.
         stored_bytes: bytes that an iteration stores; None where an instruction does not say how many.
-        element_bytes: bytes of what the loop stores, so of positions in a loop that stages them; None where not known.
-        notes: what the analysis leaves out, a sentence each.
+        element_bytes: bytes of a stored element, which is a position in a loop that stages them; None where not known.
+        notes: the parts that the analysis leaves out, a sentence each.
         cycles: an iteration.
         instructions_per_cycle: how many end in a cycle.
         least_cycles: an iteration by ports and issue width alone, without waiting for results.
@@ -75,11 +75,6 @@ class MachineAnalysis:
         if not self.stored_bytes or not self.element_bytes:
             return None
         return self.cycles * self.element_bytes / self.stored_bytes
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the analysis as JSON can hold it."""
-        fields = asdict(self) | {"ports": dict(self.ports), "waits": dict(self.waits)}
-        return fields | {"cycles_per_element": self.cycles_per_element, "assumption": ASSUMPTION}
 
     def __str__(self) -> str:
         each = self.cycles_per_element

@@ -3,13 +3,15 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ..ir.errors import GathernestError
 from ..kernels.kernel import Kernel
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
@@ -19,12 +21,15 @@ from .sections import (
     Bars,
     InTurn,
     Section,
+    Subject,
     beside,
     byte_bars,
     bytes_text,
     machine_facts,
+    name_of,
+    section_at,
     section_of,
-    sections_beside,
+    timed_in_turn,
 )
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -61,14 +66,20 @@ def page(
         HTML of at most `MOST_BYTES` bytes where the first section allows it: when it is larger, details go in the order
         of `DETAIL`, then gathers.
     """
+    script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
+    loader = FileSystemLoader(TEMPLATES)
+    template = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).get_template("report.html")
     shown, left, text = list(sections), list(others), ""
     while True:
         for highlight, most_rows, has_drawings in DETAIL if compare else DETAIL[:3]:
             drawn = shown if has_drawings else [shown[0], *(replace(each, figures=()) for each in shown[1:])]
-            text = render(
-                TEMPLATES / "report.html",
-                (TEMPLATES / "report.css",),
+            text = template.render(
                 title=title,
+                style=style,
+                script=script,
+                script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
                 machine=machine_facts(),
                 gathers=[_gather(number, section, highlight) for number, section in enumerate(drawn)],
                 others=left,
@@ -80,27 +91,6 @@ def page(
             return text
         last = shown.pop()
         left.insert(0, (last.name, last.gather))
-
-
-def render(template: Path, styles: Sequence[Path], **values: Any) -> str:
-    """Return a page from its template and the script beside it, which is the only one that the page allows.
-
-    Args:
-        template: extends `base.html`, which takes `title`, `style`, `script` and `script_digest`; takes the values.
-        styles: style sheets, the later over the earlier.
-        values: escaped where the template does not call them safe.
-    """
-    script = template.with_suffix(".js").read_text(encoding="utf-8")
-    environment = Environment(
-        loader=FileSystemLoader((template.parent, TEMPLATES)), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template(template.name).render(
-        script=script,
-        style="\n".join(path.read_text(encoding="utf-8") for path in styles),
-        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        **values,
-    )
 
 
 def _comparison(
@@ -145,6 +135,44 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
     }
 
 
+def report(
+    subjects: Sequence[Subject],
+    others: Sequence[tuple[str, str]] = (),
+    *,
+    timing: bool,
+    rounds: int = ROUNDS,
+    compare: bool = False,
+    title: str = "gathernest report",
+    progress: Callable[..., object] = lambda count=0, said="": None,
+) -> tuple[str, list[Section]]:
+    """Compile and time gathers; return their page and their sections.
+
+    Args:
+        subjects: the gathers; only those behind the first may be of another revision.
+        timing: whether they are timed.
+        rounds: the number of times that each schedule is timed.
+        others, compare, title: as for `page`.
+        progress: is called with the name of each gather before its section is made, and with 1 behind it.
+
+    Raises:
+        GathernestError: one of the gathers cannot be compiled.
+    """
+    kernels, sections, in_turn = list[Kernel](), list[Section](), None
+    for subject in subjects:
+        progress(said=subject.name or subject.problem.name)
+        if subject.revision is not None:
+            sections.append(section_at(subject.revision, sections[0], kernels[0].given_schedule, name=subject.name))
+        else:
+            kernels.append(kernel := subject.kernel(is_timed=timing))
+            made = section_of(kernel, name=subject.name, timing=timing, rounds=rounds, remarks=subject.remarks)
+            sections.append(made)
+        progress(1)
+    if compare and all(section.explanation is not None for section in sections):
+        with suppress(GathernestError, MemoryError):  # the arrays of all may be too many
+            in_turn = timed_in_turn(kernels, [section.name for section in sections], rounds)
+    return page(sections, others, title=BESIDE if compare else title, compare=compare, in_turn=in_turn), sections
+
+
 def _report_kernel(
     kernel: Kernel,
     given: Schedule | Pipeline | None,
@@ -154,9 +182,9 @@ def _report_kernel(
     against: Kernel | Schedule | str | None = None,
     **others: str | None,
 ) -> str:
-    """Return the page of a kernel, and of what stands beside it; `Kernel.report` has the arguments and the errors."""
-    if all(other is None for other in (against, *others.values())):
-        return page([section_of(kernel, timing=timing, rounds=rounds)])
-    other = beside(kernel.problem, given, schedule=against, **others)
-    sections, in_turn = sections_beside(kernel, given, [other], timing=timing, rounds=rounds)
-    return page(sections, title=BESIDE, compare=True, in_turn=in_turn)
+    """Return the page of a kernel, and of the gather beside it; `Kernel.report` has the arguments and the errors."""
+    compare = any(other is not None for other in (against, *others.values()))
+    subjects = [Subject(f"A, {name_of(given)}" if compare else "", kernel.problem, given)]
+    if compare:
+        subjects.append(beside(kernel.problem, given, schedule=against, **others))
+    return report(subjects, timing=timing, rounds=rounds, compare=compare)[0]

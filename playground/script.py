@@ -75,7 +75,7 @@ class ScheduleScript(NestScript):
         """Return the kernel of the nest as it is now.
 
         Raises:
-            ScheduleError: what the steps have made cannot be lowered to loops.
+            ScheduleError: the nest cannot be lowered to loops.
         """
         return Kernel(self.problem, self._as_given)
 

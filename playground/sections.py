@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +81,7 @@ class Bars:
     """Bars of one scale.
 
     Attributes:
-        heading: what they show.
+        heading: the title.
         rows: of each bar its name, its value (None where there is no bar), that with its unit or why there is none, and
             its kind, which is its class.
         marked: a value at which a line stands, and its name; None for none.
@@ -160,7 +160,7 @@ class Figure:
 
     Attributes:
         title, caption: as text.
-        svg: what a function that draws returned; empty where there are bars alone.
+        svg: the text of the drawing; empty where there are bars alone.
         level: whose lines the `data-line` of its elements are; None for none.
         bars: groups of bars.
     """
@@ -175,8 +175,8 @@ class Figure:
 def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
     """Return the drawings of a gather.
 
-    They are its nest as the schedule left it, the memory accesses of a small one, what llvm-mca says of the hot loop
-    where it is installed, and, where it was timed, its times and what each pass is worth.
+    They are its nest as the schedule left it, the memory accesses of a small one, the analysis of the hot loop by
+    llvm-mca where it is installed, and, where it was timed, its times and the gain of each pass.
     """
     drawn = [
         Figure(
@@ -241,7 +241,7 @@ class Section:
         caches: the lines that a small gather with its loops fetches; None where there is none.
         explanation: its times; None where nothing was timed.
         not_timed: why nothing was timed; empty where it was.
-        remarks: what else to know, such as sizes that were assumed.
+        remarks: other facts, such as assumed sizes.
     """
 
     name: str
@@ -326,22 +326,27 @@ def machine_facts() -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What stands beside a gather in a report: the same gather with other passes, by another revision, or a kernel.
+class Subject:
+    """A gather that a report shows.
 
     Attributes:
         name: its name on the page.
+        problem: the gather.
         given: its schedule or pipeline; None where the sizes choose.
-        remarks: what else to know, a sentence each.
+        remarks: other facts, a sentence each.
         revision: the revision that compiles it; None for this one.
-        kernel: another kernel; None for one of the same gather.
     """
 
     name: str
+    problem: Problem
     given: Schedule | Pipeline | None = None
     remarks: tuple[str, ...] = ()
     revision: str | None = None
-    kernel: Kernel | None = None
+
+    def kernel(self, *, is_timed: bool) -> Kernel:
+        """Return its kernel, which is compiled only if it is timed: a section compiles the gather on its own."""
+        with knobs.scope(interpret=knobs.interpret or not is_timed):
+            return Kernel(self.problem, self.given)
 
 
 def beside(
@@ -352,15 +357,15 @@ def beside(
     pipeline: str | None = None,
     machine: str | None = None,
     revision: str | None = None,
-) -> Beside:
-    """Return the other side of a report of a gather; exactly one of the options is given.
+) -> Subject:
+    """Return the gather to compare a gather with; exactly one of the options is given.
 
     Args:
         problem, given: the gather, and its schedule or pipeline.
-        schedule: another schedule, or another kernel.
+        schedule: another schedule, or a kernel.
         pipeline: another pipeline, as text.
-        machine: the schedule for that machine.
-        revision: the same schedule as that revision compiles it.
+        machine: the machine whose schedule is taken.
+        revision: the revision of this package that compiles the gather.
 
     Raises:
         InvalidGatherError: none or several are given, or a revision beside a gather with a pipeline.
@@ -374,23 +379,23 @@ def beside(
             f"{len(chosen)}; leave out the others"
         )
     if isinstance(schedule, Kernel):
-        return Beside("B, the other kernel", kernel=schedule)
+        return Subject("B, the other kernel", schedule.problem, schedule.plan.given or schedule.given_schedule)
     if schedule is not None and not isinstance(schedule, Schedule | str):
         raise InvalidGatherError(f"a kernel, a schedule or its text stands beside a kernel, got {show(schedule)}")
     if revision is not None:
         if isinstance(given, Pipeline):
             raise InvalidGatherError("another revision is given a schedule, and this gather has a pipeline; leave one")
-        return Beside(f"B, at {revision}", given, revision=revision)
+        return Subject(f"B, at {revision}", problem, given, revision=revision)
     if machine is not None:
         with knobs.scope_of_options(machine=("against_machine", machine)):
             passes = make_plan(problem, takes_tuned=False).schedule
         remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, on which all times are."
-        return Beside(f"B, the schedule for {machine}", passes, (remark,))
+        return Subject(f"B, the schedule for {machine}", problem, passes, (remark,))
     passes = Pipeline(pipeline) if pipeline is not None else Schedule.parse(str(schedule))
-    return Beside(f"B, {_name_of(passes)}", passes)
+    return Subject(f"B, {name_of(passes)}", problem, passes)
 
 
-def _name_of(given: Schedule | Pipeline | None) -> str:
+def name_of(given: Schedule | Pipeline | None) -> str:
     """Return a name for passes by which two schedules differ: where they come from, or themselves."""
     if given is None:
         return "chosen by the sizes"
@@ -420,48 +425,6 @@ class InTurn:
         pairs = zip(self.names[1:], self.ratios, strict=True)
         each = ", ".join(f"{name.partition(',')[0]} is {ratio:.2f} times as fast as A" for name, ratio in pairs)
         return f"They were timed in turn, {rounds}: {each}, the median of the ratios within each round."
-
-
-def sections_beside(
-    kernel: Kernel,
-    given: Schedule | Pipeline | None,
-    others: Sequence[Beside],
-    *,
-    timing: bool,
-    rounds: int,
-    say: Callable[[str], object] = lambda name: None,
-) -> tuple[list[Section], InTurn | None]:
-    """Return the sections of a kernel and of others beside it, and their times in turn.
-
-    Args:
-        kernel, given: the kernel, and its schedule or pipeline; None where the sizes chose.
-        others: what stands beside it.
-        timing, rounds: as for `section_of`.
-        say: is called with the name of each before its section is made.
-
-    Returns:
-        The sections, the kernel's first. The times are None where they cannot be taken, or are not to be.
-
-    Raises:
-        GathernestError: one of them cannot be compiled.
-    """
-    say(name := f"A, {_name_of(given)}")
-    kernels, sections = [kernel], [section_of(kernel, name=name, timing=timing, rounds=rounds)]
-    for other in others:
-        say(other.name)
-        if other.revision is not None:
-            assert not isinstance(given, Pipeline)
-            sections.append(section_at(other.revision, sections[0], given, name=other.name))
-            continue
-        with knobs.scope(interpret=knobs.interpret or not timing):  # the section compiles it on its own
-            kernels.append(other.kernel or Kernel(kernel.problem, other.given))
-        sections.append(section_of(kernels[-1], name=other.name, timing=timing, rounds=rounds, remarks=other.remarks))
-    if any(section.explanation is None for section in sections):
-        return sections, None
-    try:
-        return sections, timed_in_turn(kernels, [section.name for section in sections], rounds)
-    except (GathernestError, MemoryError):  # the arrays of all are too many
-        return sections, None
 
 
 def timed_in_turn(kernels: Sequence[Kernel], names: Sequence[str], rounds: int) -> InTurn:

@@ -103,7 +103,7 @@ def _values(text: str) -> np.ndarray:
 def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, problem: Problem | None = None) -> np.ndarray:
     """Return an array, or one of a spec filled at random: data with small numbers, a problem's indices with valid ones.
 
-    Those count from both ends of the indexed axes; unchecked ones from the first alone.
+    Valid indices count from both ends of the indexed axes; unchecked indices count from the first element alone.
     """
     if not isinstance(array, ArraySpec):
         return array
@@ -168,7 +168,7 @@ def run_stage(
     Args:
         module: MLIR text, the path of a file, or a module.
         data, indices: the operator's own arrays, whatever the level; of a gradient, `data` is grad.
-        axis, operator, batch_dims, bounds, scale: what the stage came from, as for `gathernest.compile`.
+        axis, operator, batch_dims, bounds, scale: the gather of the stage, as for `gathernest.compile`.
         data_shape: of a gradient, the shape of data.
         pipeline: passes to run first; to compile it, `rest_of` the module when omitted.
         engine: `interpreter` runs one operation at a time, and checks every access; `numba` compiles it; `upstream`
@@ -187,24 +187,51 @@ def run_stage(
         CompileError: `mlir-opt` or LLVM rejects it.
         DependencyError: of `upstream`, a program is not installed.
     """
-    array, index = data_array(data), index_array(indices)
-    table, seed = table_of(operator, array, data_shape), integer_argument(seed, "seed", least=0)
-    problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    attributes: dict[str, Any] = {"batch_dims": batch_dims, "bounds": bounds, "scale": scale}
+    problem, array, index = problem_with_arrays(
+        operator, data_array(data), index_array(indices), axis, data_shape=data_shape, seed=seed, **attributes
+    )
     return execute(lowered(parsed(module), pipeline, engine), problem, array, index, engine, seed=seed)
 
 
-def table_of(operator: Any, array: Any, data_shape: tuple[int, ...] | None) -> Any:
-    """Return data of an operator, or its spec for a gradient, whose first array is grad.
+def problem_with_arrays(
+    operator: Any,
+    data: ArrayLike | ArraySpec,
+    indices: ArrayLike | ArraySpec,
+    axis: Any = 0,
+    *,
+    data_shape: tuple[int, ...] | None = None,
+    seed: Any = 0,
+    **attributes: Any,
+) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """Return a problem with its arrays; an array of which only the spec is given is filled at random.
+
+    Args:
+        operator, axis, attributes: as for `gathernest.compile`.
+        data, indices: arrays, specs or texts of specs; of a gradient, `data` is grad.
+        data_shape: of a gradient, the shape of data.
+        seed: fills the arrays.
 
     Raises:
-        InvalidGatherError: a gradient comes without the shape of data, or another operator with it.
+        InvalidGatherError: a gradient comes without the shape of data, another operator with it, or grad has another
+            shape than the result of the gather.
     """
+    source = ArraySpec.parse(data) if isinstance(data, str) else data
+    source = source if isinstance(source, ArraySpec) else data_array(source)
+    index = ArraySpec.parse(indices) if isinstance(indices, str) else indices
+    index = index if isinstance(index, ArraySpec) else index_array(index)
     is_gradient = isinstance(operator, str) and operator.endswith("_grad")
     if is_gradient and data_shape is None:
         raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
     if not is_gradient and data_shape is not None:
         raise InvalidGatherError(f"data_shape is for gradients, and {show(operator)} is none; leave it out")
-    return array if data_shape is None else ArraySpec(data_shape, array.dtype)
+    table = source if data_shape is None else ArraySpec(data_shape, source.dtype)
+    problem = problem_of(operator, table, index, axis, **attributes)
+    rng = np.random.default_rng(integer_argument(seed, "seed", least=0))
+    source = filled(source, rng)
+    if (source.shape, source.dtype) != ((wanted := problem.source).shape, wanted.dtype):
+        raise InvalidGatherError(f"data must be grad of {wanted}, got {ArraySpec.of(source)}")
+    return problem, source, filled(index, rng, problem)
 
 
 def stage_text(module: str | Path | ModuleOp) -> tuple[str, str]:
@@ -288,7 +315,7 @@ def execute(
     try:
         views, scales = bind_arguments(function, [data, out] if inputs is None else [data, inputs, out])
     except InternalError as error:
-        raise InvalidGatherError(f"{error}; the stage is of other arrays: pass those that it was made for") from None
+        raise InvalidGatherError(f"{error}; the stage is of other arrays: pass the arrays of its gather") from None
     if engine == "interpreter":
         interpret(module, data, inputs, out, seed=seed)
         return out

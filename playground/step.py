@@ -23,8 +23,6 @@ from ..ir.modules.context import find_function, make_context
 from ..ir.modules.read_module import read_module, read_placed
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds, integer_argument
-from ..kernels.problems.named_problem import problem_of
-from ..kernels.runtime.array_checks import data_array, index_array
 from ..kernels.runtime.compile import module_of
 from ..kernels.runtime.launch import available_threads
 from ..kernels.runtime.plan import make_plan
@@ -32,7 +30,7 @@ from ..lowering.pipeline import parse_passes, record_stages, stages_by_name
 from ..lowering.registry import SCHEDULED_NEST
 from ..lowering.schedule.schedule import Schedule
 from .check import reference_result
-from .stage import filled, rest_of, stage_text, table_of
+from .stage import problem_with_arrays, rest_of, stage_text
 from .trace import Access, Arrays, Shape, Step, Steps, Trip, decoded, elements_of, loop_names, thread_of_trips
 
 # An operation takes some 15 microseconds, and an element some ten operations.
@@ -85,24 +83,41 @@ def step(
         InputError: the module does not parse or is not valid; the message has the place.
         ScheduleError: a pass rejects the gather.
     """
-    source, index = _array(data, data_array), _array(indices, index_array)
-    table = table_of(operator, source, data_shape)
-    problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
-    rng = np.random.default_rng(integer_argument(seed, "seed", least=0))
-    source, index = filled(source, rng), filled(index, rng, problem)
-    if module is None:
-        chosen = None if schedule is None else Schedule.parse(schedule)
-        passes = make_plan(problem, chosen).pipeline if pipeline is None else pipeline
-        name, text = stage_of(
+    attributes: dict[str, Any] = {"batch_dims": batch_dims, "bounds": bounds, "scale": scale}
+    gather = problem_with_arrays(operator, data, indices, axis, data_shape=data_shape, seed=seed, **attributes)
+    passes = None if schedule is None else Schedule.parse(schedule)
+    given = None if module is None else stage_text(module)
+    return step_problem(*gather, element, stage=stage, schedule=passes, pipeline=pipeline, given=given, threads=threads)
+
+
+def step_problem(
+    problem: Problem,
+    data: np.ndarray,
+    indices: np.ndarray,
+    element: int | Sequence[int],
+    *,
+    stage: str | None,
+    schedule: Schedule | None,
+    pipeline: str | None,
+    given: tuple[str, str] | None,
+    threads: int | None,
+) -> Steps:
+    """Step through one element of a problem's result; see `step`. `given` is the name and the text of a stage."""
+    if given is None:
+        passes = make_plan(problem, schedule).pipeline if pipeline is None else pipeline
+        name, text = _stage_of(
             module_of(problem), passes, SCHEDULED_NEST if stage is None else stage, falls_back=stage is None
         )
     else:
-        file, text = stage_text(module)
-        name, text = stage_of_text(text, file, pipeline, stage)
-    return step_stage(text, name, problem, source, index, element, file=name, threads=threads)
+        name, text = given
+        module = read_module(text, name, make_context())
+        passes = ("" if stage is None else rest_of(module)) if pipeline is None else pipeline
+        if passes or stage is not None:
+            name, text = _stage_of(module, passes, stage)
+    return step_stage(text, name, problem, data, indices, element, file=name, threads=threads)
 
 
-def stage_of(module: ModuleOp, pipeline: str, name: str | None, *, falls_back: bool = False) -> tuple[str, str]:
+def _stage_of(module: ModuleOp, pipeline: str, name: str | None, *, falls_back: bool = False) -> tuple[str, str]:
     """Run a pipeline on a module, and return the name and the text of a stage.
 
     Args:
@@ -120,28 +135,6 @@ def stage_of(module: ModuleOp, pipeline: str, name: str | None, *, falls_back: b
             f"there is no stage {show(name)}; the stages are {', '.join(stages)}{did_you_mean(name, stages)}"
         )
     return name, stages[name].text
-
-
-def stage_of_text(text: str, file: str, pipeline: str | None, name: str | None) -> tuple[str, str]:
-    """Return the name and the text of a stage of a module that is given as text: as it is where nothing is to run.
-
-    Args:
-        pipeline: passes to run; where omitted and a stage is named, the passes that are left.
-        name: of the stage; the last one when omitted.
-
-    Raises:
-        InputError: the text does not parse or is not valid.
-        InvalidGatherError: there is no such stage.
-    """
-    module = read_module(text, file, make_context())
-    passes = ("" if name is None else rest_of(module)) if pipeline is None else pipeline
-    return stage_of(module, passes, name) if passes or name is not None else (file, text)
-
-
-def _array(given: Any, check: Any) -> Any:
-    if isinstance(given, ArraySpec):
-        return given
-    return ArraySpec.parse(given) if isinstance(given, str) else check(given)
 
 
 def step_stage(
@@ -162,7 +155,7 @@ def step_stage(
         stage: the name of the stage.
         problem, data, indices: the gather with its arrays; of a gradient, `data` is grad.
         element: its position in the result, or its number in C order.
-        file: what messages call the text.
+        file: the name of the text in messages.
         threads: how many share parallel loops; as many as a large gather uses here when omitted.
 
     Raises:
@@ -219,7 +212,7 @@ def _nest_text(text: str, file: str) -> tuple[str, bool]:
     module = read_module(text, file, make_context())
     if not any(isinstance(op, OperatorOp) for op in module.walk()):
         return text, False
-    return stage_of(module, rest_of(module).partition(NEST)[0] + NEST, None)[1], True
+    return _stage_of(module, rest_of(module).partition(NEST)[0] + NEST, None)[1], True
 
 
 def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
@@ -255,7 +248,7 @@ def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
 
 
 def _remarks(steps: Sequence[Step], outcome: str, wrong: str, sources: Sequence[str]) -> tuple[str, ...]:
-    """Return the outcome, what is wrong about it, the sources, and the iterations of the last store, a line each."""
+    """Return the outcome, its error, the sources, and the iterations of the last store, a line each."""
     lines = [outcome, *([wrong] if wrong else [])]
     if sources:
         named = sources if len(sources) <= MOST_SOURCES else [*sources[: MOST_SOURCES - 1], "...", sources[-1]]
@@ -296,7 +289,7 @@ class _Run:
         try:
             bind_arguments(self.function, list(arrays.values()))
         except InternalError as error:
-            raise InvalidGatherError(f"{error}; the stage is of other arrays: pass those it was made for") from None
+            raise InvalidGatherError(f"{error}; the stage is of other arrays: pass the arrays of its gather") from None
 
     def steps(self) -> tuple[tuple[Step, ...], GathernestError | None, Any]:
         """Return the steps, why the run failed, and the element."""

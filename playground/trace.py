@@ -4,7 +4,7 @@
 its bytes behind a load or a store of a stage.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
@@ -182,10 +182,7 @@ class Steps(Sequence[Step]):
         return [COLUMNS, *((str(number), *step.cells) for number, step in enumerate(self.steps, 1))]
 
     def __str__(self) -> str:
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-        return "\n".join([self.head(), *lines])
+        return "\n".join([self.head(), *aligned(self._rows(), str.ljust)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the values as `json.dumps` takes them, under the names of their fields."""
@@ -206,6 +203,12 @@ class Steps(Sequence[Step]):
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+def aligned(rows: Sequence[Sequence[str]], align: Callable[[str, int], str]) -> list[str]:
+    """Return the rows of a table as lines; `align` is `str.ljust` or `str.rjust`."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(align, row, widths)).rstrip() for row in rows]
 
 
 def _listed(values: Mapping[str, Any]) -> str:
@@ -229,7 +232,7 @@ def plain(value: Any) -> Any:
 
 
 def thread_of(iteration: int, iterations: int, threads: int) -> int:
-    """Return which thread has an iteration of a parallel loop in its range; 0 is the caller.
+    """Return the number of the thread that has an iteration of a parallel loop in its range; 0 is the caller.
 
     Each of the threads, or of as many as there are iterations, begins with an equal and contiguous range, and takes
     iterations of others when it is done.
@@ -239,7 +242,7 @@ def thread_of(iteration: int, iterations: int, threads: int) -> int:
 
 
 def thread_of_trips(trips: Iterable[Trip], threads: int) -> int | None:
-    """Return which of some threads begins with an iteration of parallel loops; None where none of them is parallel."""
+    """Return the number of the thread that begins with an iteration; None where no loop around it is parallel."""
     iteration, iterations, is_shared = 0, 1, False
     for trip in trips:
         if trip.is_parallel:
@@ -260,7 +263,7 @@ class Arrays:
         self.function = function
 
     def number_of(self, memory: SSAValue) -> int | None:
-        """Return which of the arrays a memref is a view of; None for a buffer or a constant."""
+        """Return the number of the array that a memref is a view of; None for a buffer or a constant."""
         number = argument_number(viewed(memory), self.function)
         return number if number is not None and number < len(self.arrays) else None
 

@@ -8,13 +8,12 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from ..ir.errors import did_you_mean
 from ..kernels.host.knobs import KNOBS
 from . import bench
 from .commands import build, cache, demo, doctor, play, report, run, show, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
-from .console.terminal import MISUSED, Parser, UsageError, run_tool
+from .console.terminal import MISUSED, Parser, run_tool
 
 COMMANDS = {
     "demo": demo,
@@ -32,8 +31,8 @@ COMMANDS = {
 }
 
 
-def make_parser() -> tuple[Parser, dict[str, Parser]]:
-    """Return the parser of the whole command line, and that of each sub-command."""
+def make_parser() -> Parser:
+    """Return the parser of the whole command line."""
     parser = Parser(
         prog="gathernest",
         description="Gather operators compiled to parallel CPU code, with every stage to read.",
@@ -42,16 +41,15 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
     )
     parser.add_argument("--version", action="version", version=f"gathernest {__version__}")
     add_completion(parser)
-    added = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    commands: dict[str, Parser] = {}
+    added = parser.add_subparsers(dest="tool", metavar="COMMAND", title="commands")
     for name, module in COMMANDS.items():
         summary = (module.__doc__ or "").partition("\n")[0].partition(": ")[2].rstrip(".")
-        commands[name] = added.add_parser(
+        command = added.add_parser(
             name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}.", epilog=module.EXAMPLES
         )
-        module.add_arguments(commands[name])
-        commands[name].add_argument("--traceback", action="store_true", help="show the traceback of an error")
-    return parser, commands
+        module.add_arguments(command)
+        command.add_argument("--traceback", action="store_true", help="show the traceback of an error")
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,22 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    parser, commands = make_parser()
-    at = next((number for number, word in enumerate(words) if not word.startswith("-")), len(words))
-    parser.check_options(words[:at])
-    parser.parse_args(words[:at])
-    if at == len(words):
+    parser = make_parser()
+    options = parser.parse_args(words)
+    if options.tool is None:
         parser.print_help(sys.stderr)
         return MISUSED
-    command = words[at]
-    if command not in commands:
-        raise UsageError(
-            f"there is no command {command!r}; the commands are {', '.join(commands)}{did_you_mean(command, commands)}"
-        )
-    commands[command].check_options(words[at + 1 :])
-    if COMMANDS[command] is not doctor:  # it tells what the user's own programs would meet
-        os.environ.setdefault(KNOBS["compile"].variable, "now")  # who uses a command waits for kernels, and times them
-    return COMMANDS[command].run(commands[command].parse_args(words[at + 1 :]))
+    command = COMMANDS[options.tool]
+    if command is not doctor:  # it reports the settings that the user's own programs have
+        os.environ.setdefault(KNOBS["compile"].variable, "now")  # a command waits for its kernels, and times them
+    return command.run(options)
 
 
 if __name__ == "__main__":

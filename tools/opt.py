@@ -37,6 +37,7 @@ from ..lowering.upstream.machine_code import strict_module
 from .console.completion import add_completion
 from .console.stages import SEPARATOR, join_stages
 from .console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_file, check_folder, run_tool, wrapped
+from .console.terminal import words as word_list
 
 PROGRAM = "gathernest-opt"
 EXAMPLES = """examples:
@@ -67,12 +68,12 @@ OPTIONS = {
     "--print-ir-before-all": "print the module before every pass",
     "--print-ir-after PASS,..": "print the module after these passes, to stderr",
     "--print-ir-after-all": "print the module after every pass",
-    "--print-ir-after-change": "print it after each pass, or those named, that changed it",
+    "--print-ir-after-change": "print it after each pass, or each named pass, that changed it",
     "--print-ir-after-failure": "print it after a pass that fails",
     "--timing": "print how long each pass took, to standard error",
     "--reproducer FILE": "write the module and the rest of the passes there when a pass fails",
     "--dump-dir DIR": "write every stage to a file there, such as 01-normalize-gather.mlir",
-    "--override-dir DIR": "replace stages by those files of a dump there that were edited",
+    "--override-dir DIR": "replace stages by the edited files of a dump there",
 }
 
 
@@ -115,7 +116,7 @@ class OptMain(xDSLOptMain):
                 self.ctx.register_dialect(name, factory)
 
     def register_all_passes(self) -> None:
-        self.available_passes = own_passes()  # `parse_passes` finds those of other packages
+        self.available_passes = own_passes()  # `parse_passes` finds the passes of other packages
 
     def register_all_targets(self) -> None:
         self.available_targets = {
@@ -137,10 +138,8 @@ class OptMain(xDSLOptMain):
         next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
         arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
         for usage, text in OPTIONS.items():
-            add_option(arg_parser, usage, text)
+            add_option(arg_parser, usage, text, **({"type": word_list} if usage.endswith(",..") else {}))
         add_completion(arg_parser)
-        assert isinstance(arg_parser, Parser)
-        arg_parser.check_options(self.words)
 
     def setup_pipeline(self) -> None:
         self.pipeline = PassPipeline(tuple(parse_passes(self.args.passes)))
@@ -185,7 +184,7 @@ class OptMain(xDSLOptMain):
             Path(self.args.output_file).write_text(output, encoding="utf-8")
 
     def _check_outputs(self) -> None:
-        """Check what is written to, before the passes run; raises UsageError."""
+        """Check the output files, before the passes run; raises UsageError."""
         for option, path in (("--reproducer", self.args.reproducer), ("-o", self.args.output_file)):
             if path is not None:
                 check_file(option, path)
@@ -199,7 +198,7 @@ class OptMain(xDSLOptMain):
     def _transform(self, text: str, stages: list[Stage]) -> str:
         """Return the result of a piece of the input, and add its stages to a list; raises InputError.
 
-        Lines of `text` are those of the file: a later piece begins with empty ones.
+        A later piece of the file begins with empty lines, so that lines are numbered as in the file.
         """
         module = self.available_frontends["mlir"](BytesIO(text.encode()))
         if self.args.prove:
@@ -221,7 +220,7 @@ class OptMain(xDSLOptMain):
             raise InputError(message, self.get_input_name(), where=f"{where}: ") from error
 
     def _reproducer(self, error: GathernestError | ValueError) -> str:
-        """Write what repeats an error to the file of `--reproducer`; return its name, or how to have it written."""
+        """Write the module and the passes of an error to the file of `--reproducer`; return its name, or the option."""
         path = self.args.reproducer
         if path is None:
             return "the file that --reproducer FILE writes"
@@ -266,7 +265,7 @@ class OptMain(xDSLOptMain):
         return read_edits(files, self.pipeline.passes, self.ctx, first="input", verify=verify)
 
     def _complain(self, text: str, error: InputError | None) -> None:
-        """Print what is wrong about how a piece ended."""
+        """Print the complaints about a piece."""
         cause = None if error is None else error.__cause__
         complaints = [] if error is None else [str(error)]
         if self.args.verify_diagnostics:
@@ -280,7 +279,7 @@ class OptMain(xDSLOptMain):
             self.status = FAILED
 
     def _parse(self, stream: IO[bytes]) -> ModuleOp:
-        """Parse and verify a piece; raises InputError with the place of what is wrong."""
+        """Parse and verify a piece; raises InputError with the place of the error."""
         return read_module(
             stream.read().decode("utf-8-sig"),
             self.get_input_name(),
@@ -293,20 +292,14 @@ class OptMain(xDSLOptMain):
 def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> tuple[list[str], list[str]]:
     """Return the passes before and after which to print the module; raises UsageError for one that does not run."""
     names = list(dict.fromkeys(step.name for step in passes))
-    before = names if args.print_ir_before_all else _named_passes("before", args.print_ir_before, names)
+    for when, asked in (("before", args.print_ir_before), ("after", args.print_ir_after)):
+        for name in [] if asked is None else asked:
+            if name not in names:
+                hint = did_you_mean(name, names) or f"; the pipeline has {', '.join(names) or 'no passes'}"
+                raise UsageError(f"--print-ir-{when}: pass {name!r} does not run{hint}")
     every = args.print_ir_after_all or (args.print_ir_after_change and args.print_ir_after is None)
-    return before, names if every else _named_passes("after", args.print_ir_after, names)
-
-
-def _named_passes(when: str, text: str | None, names: Sequence[str]) -> list[str]:
-    asked = [] if text is None else [name.strip() for name in text.split(",")]
-    allowed = f"; the pipeline has {', '.join(names) or 'no passes'}"
-    for name in asked:
-        if not name:
-            raise UsageError(f"--print-ir-{when}: the name of a pass is missing in {text!r}{allowed}")
-        if name not in names:
-            raise UsageError(f"--print-ir-{when}: pass {name!r} does not run{did_you_mean(name, names) or allowed}")
-    return asked
+    before = names if args.print_ir_before_all else args.print_ir_before or []
+    return before, names if every else args.print_ir_after or []
 
 
 def _run_watched(
@@ -371,7 +364,7 @@ def _split(text: str) -> list[str]:
 
 
 def _print_passes() -> None:
-    """Print our passes with what they do, the named pipelines, and the passes of xDSL and of other packages."""
+    """Print our passes with their summaries, the named pipelines, and the passes of xDSL and of other packages."""
     print("Passes of gathernest (docs/passes.md has their options):")
     for name in PASSES:
         print(f"  {name:<22} {summary(name)}")
@@ -389,7 +382,7 @@ def _print_passes() -> None:
 
 
 def _said_of(name: str) -> str:
-    """Return what a pass of another package does, in a line, or why it cannot be used."""
+    """Return the summary of a pass of another package, or the reason why it cannot be used."""
     if name in own_passes() or name in PIPELINES:
         return "not used: gathernest or xDSL has this name"
     try:

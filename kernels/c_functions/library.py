@@ -17,8 +17,8 @@ from ...ir.errors import GathernestError, ScheduleError, did_you_mean, show
 from ...ir.problem import Problem
 from ...lowering.native.kernel_code import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
+from ...lowering.programs import c_compiler, run_c_compiler
 from ...lowering.schedule.steps import SpecializeInner
-from ..host.c_compiler import c_compiler, run_c_compiler
 from ..host.files import check_replaceable, publish
 from ..host.knobs import knobs
 from ..host.machine import GENERIC

@@ -20,7 +20,6 @@ _ACCESSES = {
 _BASE = re.compile(r"\(%(\w+)(?:,%(\w+)(?=\)))?")
 # An instruction that writes a register, and those that move a base from element to element.
 _WRITTEN, _MOVES_BASE = re.compile(r"(\w+) .*?%(\w+)$"), ("add", "sub", "inc", "dec", "cmp", "test")
-_DECLARATION = re.compile(r"\s*(func\.|builtin\.module|\}|%\S+ = (arith\.constant|memref\.dim)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +209,6 @@ def _usual_arrays(assembly: Level, arrays: Mapping[int, set[str]]) -> dict[int, 
 def _whole_register(name: str) -> str:
     """Return the name of the 64 bits of a register: `rax` of `eax`, `r9` of `r9d`."""
     return name.rstrip("dwb") if name[1:2].isdigit() else re.sub(r"^e(?=[a-z]{2}$)", "r", name)
-
-
-def is_declaration(text: str) -> bool:
-    """Return whether a line of a stage is the signature, a constant or a size of a function, or ends one."""
-    return _DECLARATION.match(text) is not None
 
 
 def is_access(source: str, kind: str) -> bool:

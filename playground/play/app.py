@@ -2,7 +2,7 @@
 # [tool.marimo.display]
 # theme = "system"
 # ///
-"""The playground as a marimo app: what is set on the left, what it comes to on the right. Its logic is in modules."""
+"""The playground as a marimo app: settings on the left, results on the right. Its logic is in modules."""
 
 import marimo
 
@@ -65,7 +65,7 @@ def steps_editor(mo, page, start, work):
     _begun = work.begin(start)
     _text = start.steps
     if _text is None:
-        _text = "" if isinstance(_begun, work.Mistake) else "".join(f"{call}\n" for call in _begun.script.calls)
+        _text = "" if isinstance(_begun, work.Mistake) else "".join(f"{call}\n" for call in _begun.calls)
     steps = mo.ui.code_editor(_text, min_height=120, show_copy_button=False)
     mo.vstack([mo.Html(page.heading("The schedule, one step in each line")), steps])
     return (steps,)
@@ -103,10 +103,9 @@ def wanted_settings(Settings, axis, batch_dims, bounds, data, indices, mo, opera
 
 @app.cell
 def mistake(work, mo, session, wanted):
-    _begun = work.begin(wanted)
-    _wrong = _begun if isinstance(_begun, work.Mistake) else _begun.mistake
-    mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong) if _wrong else ""))
-    script = _begun.script
+    script = work.begin(wanted)
+    _wrong = session.mistake(script)
+    mo.stop(bool(_wrong), mo.Html(_wrong))
     return (script,)
 
 
@@ -121,8 +120,8 @@ def nest(mo, page, script, session):
 def all_stages(work, mo, script, session):
     plan = script.plan
     made = work.stages(plan)
-    _wrong = made if isinstance(made, work.Mistake) else None
-    mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong)) if _wrong else None)
+    _wrong = session.mistake(made)
+    mo.stop(bool(_wrong), mo.Html(_wrong))
     return made, plan
 
 
@@ -132,8 +131,8 @@ def edited_mistake(chosen, edited, work, made, mo, plan, session, stage_text, wa
     session.write_link(mo.query_params(), settings)
     plan_shown = work.with_edit(plan, settings.stage, settings.text) if settings.text else plan
     stages = work.stages(plan_shown) if settings.text else made
-    _wrong = stages if isinstance(stages, work.Mistake) else None
-    mo.stop(_wrong is not None, mo.Html(session.mistake(_wrong)) if _wrong else None)
+    _wrong = session.mistake(stages)
+    mo.stop(bool(_wrong), mo.Html(_wrong))
     return plan_shown, settings, stages
 
 

@@ -1,6 +1,6 @@
-"""One open page: its panels as HTML, in which everything that a person wrote is escaped, and what it keeps.
+"""One open page: its panels as HTML, in which all text of a person is escaped, and its state.
 
-Between runs of the cells it keeps the edited stage, and what was found last.
+Between runs of the cells it keeps the edited stage and the last results.
 """
 
 import html
@@ -24,7 +24,7 @@ from .work import WORKER, BytesCheck, Mistake
 
 WAIT = "The kernel is being compiled."
 WAITING = "A link brought the edited stage. Machine code can do anything: run it if you trust it."
-# Lines of a text that is shown whole; of a longer one, those before and behind the mistake.
+# Lines of a text that is shown whole; of a longer text, the lines before and behind the mistake.
 LONG, AROUND = 30, 8
 # Hot loops that are not folded.
 MOST_LOOPS = 4
@@ -83,7 +83,7 @@ def time_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
             kind = kind or "bad"
             parts.append(paragraph(f"The kernel's bytes are wrong: {found['difference']}"))
         elif found["is_compared"]:
-            parts.append(paragraph("The kernel's bytes are those of the reference, at these sizes."))
+            parts.append(paragraph("The kernel's bytes equal the reference's, at these sizes."))
         else:
             parts.append(paragraph("The arrays are large, and the kernel's bytes are not compared."))
     if "error" in found:
@@ -210,13 +210,13 @@ class Session:
         return self.stage
 
     def text_of(self, made: str, resets: int) -> str:
-        """Return the text to edit: the person's, or the one that the passes make, also after a reset."""
+        """Return the text to edit: the person's, or the stage of the passes, also after a reset."""
         if resets != self.resets:
             self.resets, self.text = resets, None
         return made if self.text is None else self.text
 
     def edited(self, settings: Settings, stage: str, text: str, made: str | None) -> Settings:
-        """Return settings with the stage that is chosen, and with its text where that is not what the passes make."""
+        """Return settings with the stage that is chosen, and with its text where the person changed it."""
         if made is None:
             return settings
         self.text = None if text == made else text
@@ -233,8 +233,10 @@ class Session:
         self.kept[kind] = panel
         return panel
 
-    def mistake(self, mistake: Mistake) -> str:
-        """Return a mistake as HTML, and below it the last results, greyed."""
+    def mistake(self, mistake: object) -> str:
+        """Return a mistake as HTML, and below it the last results, greyed; nothing for another value."""
+        if not isinstance(mistake, Mistake):
+            return ""
         last = "".join(self.kept[kind] for kind in PANELS if kind in self.kept)
         kept = f'<div class="kept">{heading("The last results")}{last}</div>' if last else ""
         return mistake_panel(mistake) + kept
@@ -254,7 +256,7 @@ class Session:
     def follow(
         self, settings: Settings, plan: Plan, show: Callable[[str], object], is_stale: Callable[[], bool]
     ) -> None:
-        """Compile and time the kernel of settings, and show what is found when it is; nothing once that is stale."""
+        """Compile and time the kernel of settings, and show each result until the settings are stale."""
         time.sleep(SETTLED_S)
         if is_stale():
             return

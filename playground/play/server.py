@@ -25,7 +25,7 @@ HOST, PORT = "127.0.0.1", 2718
 # Ports differ where another machine reaches this one through a tunnel.
 HOST_FIELD = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 TOKEN = "access_token"
-# The largest body of a request that is read, in bytes: many times what the page sends.
+# The largest body of a request that is read, in bytes: many times the page's largest.
 MAX_BODY_BYTES = 1 << 24
 APP = Path(__file__).with_name("app.py")
 
@@ -134,7 +134,7 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
     say(address)
     try:
         with _opened(address) if opens_browser else contextlib.nullcontext():
-            # The page shows what goes wrong in it; a damaged request must not print a traceback on the terminal.
+            # The page shows its own errors; a damaged request must not print a traceback on the terminal.
             uvicorn.Server(
                 uvicorn.Config(application, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
             ).run([listening])
@@ -182,7 +182,7 @@ def _bound(port: int | None) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((HOST, wanted))
-            listening.listen()  # what comes before the server runs, waits
+            listening.listen()  # requests wait until the server runs
             return listening
         except OSError as error:
             listening.close()

@@ -39,7 +39,7 @@ class Settings:
         operator, data, indices, axis, batch_dims, bounds, scale: as for `gathernest.compile`.
         steps: of the schedule, one in a line; None for the steps that the sizes choose.
         stage: the stage that is edited, by the name of its file in a dump, such as `07-fold-bounds`; empty for none.
-        text: what stands in its place; empty for what the passes make.
+        text: the edited text; empty for the text of the passes.
     """
 
     operator: str = "gather"
@@ -60,7 +60,7 @@ class Settings:
         return {name: getattr(self, name) for name in names}
 
     def to_query(self) -> dict[str, str]:
-        """Return the parameters of a link: what differs from the defaults, and always both arrays."""
+        """Return the parameters of a link: the settings that differ from the defaults, and always both arrays."""
         default = Settings()
         values = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
         query = {"data": self.data, "indices": self.indices, **values}
@@ -136,7 +136,7 @@ class StepLineError(ScheduleError):
 def apply_lines(script: NestScript, text: str) -> None:
     """Apply steps to a script: calls such as `tile("indices", 64)`, with or without `s.` before them, or passes.
 
-    Empty lines and comments (`#`) are left out. The steps before one that is not legal stay applied.
+    Empty lines and comments (`#`) are left out. The steps before an illegal step stay applied.
 
     Raises:
         StepLineError: a line cannot be read, or its step is not legal.

@@ -52,7 +52,7 @@ class Mistake:
     Attributes:
         title: which of them.
         message: why, and the way out.
-        text: what the mistake is in, such as the nest before an illegal step; empty where there is none.
+        text: the text with the mistake, such as the nest before an illegal step; empty where there is none.
         line: the line of the text to underline, from 1; None for none.
         column, length: the part of the line, from 1; the whole line where column is None.
     """
@@ -65,31 +65,22 @@ class Mistake:
     length: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Scripted:
-    """A script with the steps up to the first that is not legal, and what is wrong with that."""
-
-    script: ScheduleScript
-    mistake: Mistake | None = None
-
-
-def begin(settings: Settings) -> Scripted | Mistake:
-    """Return the script of the settings' gather with their steps; a mistake where there is no such gather."""
+def begin(settings: Settings) -> ScheduleScript | Mistake:
+    """Return the script of the settings' gather with their steps, or the first mistake in them."""
+    title = "The gather"
     try:
         script = schedule(**settings.gather)
         if settings.steps is None:
             script.apply(make_plan(script.problem).schedule)
-            return Scripted(script)
-    except GathernestError as error:
-        return Mistake("The gather", str(error))
-    try:
+            return script
+        title = "The schedule"
         apply_lines(script, settings.steps)
         script.plan  # noqa: B018  # rejects rows of other sizes than the steps say
     except StepLineError as error:
-        return Scripted(script, _of_step(error))
+        return _of_step(error)
     except GathernestError as error:
-        return Scripted(script, Mistake("The schedule", str(error)))
-    return Scripted(script)
+        return Mistake(title, str(error))
+    return script
 
 
 def _of_step(error: StepLineError) -> Mistake:
@@ -113,7 +104,7 @@ def with_edit(plan: Plan, name: str, text: str) -> Plan:
 
 
 def stages(plan: Plan) -> list[Stage] | Mistake:
-    """Return every stage of a plan, or what is wrong with the stage that is edited."""
+    """Return every stage of a plan, or the mistake in the stage that is edited."""
     passes, context = parse_passes(plan.pipeline), make_context()
     try:
         edits = read_edits(plan.edits, passes, context)
@@ -150,7 +141,7 @@ class BytesCheck:
     """The result of the check.
 
     Attributes:
-        difference: what differs; None where the bytes are equal, or nothing could be interpreted.
+        difference: the first difference; None where the bytes are equal, or nothing could be interpreted.
         tried: the gather that was interpreted last; None where none could be.
         cases: how many pairs of arrays were interpreted.
         crossed: whether its indices fill the largest tile.
@@ -176,9 +167,9 @@ class BytesCheck:
 
 
 def check_bytes(plan: Plan) -> BytesCheck:
-    """Interpret what a plan makes of a small gather, or of its own where it is small, and compare the bytes.
+    """Interpret the last stage of a plan for a small gather, or its own where it is small, and compare the bytes.
 
-    An edited stage stands in the place of what the passes make, so it must not have the sizes in its text.
+    An edited stage replaces a stage of the passes, so it must not have the sizes in its text.
     """
     for problem, pipeline in _smaller(plan):
         size, cases = problem.result.size + problem.source.size, 0
@@ -291,10 +282,9 @@ def explained(settings: Settings) -> Iterator[Part]:
 def _script(settings: Settings) -> ScheduleScript:
     """Return the script of the settings; raises GathernestError where they have a mistake."""
     begun = begin(settings)
-    mistake = begun if isinstance(begun, Mistake) else begun.mistake
-    if isinstance(begun, Mistake) or mistake is not None:
-        raise GathernestError(f"{mistake.title}: {mistake.message}" if mistake else "")
-    return begun.script
+    if isinstance(begun, Mistake):
+        raise GathernestError(f"{begun.title}: {begun.message}")
+    return begun
 
 
 @contextmanager
@@ -353,7 +343,7 @@ class Worker:
     One request is answered at a time; others wait.
 
     Args:
-        target: what the process runs.
+        target: the function that the process runs.
     """
 
     def __init__(self, target: Callable[[Connection], None] = serve) -> None:

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...ir.errors import GathernestError
-from ...kernels.host.c_compiler import c_compiler, run_c_compiler
 from ...kernels.host.cache_folder import cache_folder
 from ...kernels.host.cpu import PACKAGE, cpu_model
+from ...lowering.programs import c_compiler, run_c_compiler
 from ...lowering.schedule.machine_model import LINE_BYTES
 from .cases import Case, Inputs
 from .peers import Call, Peer, Variants

@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
     )
     group = parser.add_argument_group("problems", "one or more, with --and between them")
     add_problem_options(group, action=_InOrder)
-    add_option(group, "--name NAME", "the C function (default: one that says the problem)", action=_InOrder)
+    add_option(group, "--name NAME", "the C function (default: made of the problem)", action=_InOrder)
     any_count = "make the first dimension of indices an argument, count; that of --indices is a usual one"
     add_option(group, "--any-count", any_count, action=_InOrder, nargs=0)
     add_option(group, "--and", "begin the next problem", action=_InOrder, nargs=0)

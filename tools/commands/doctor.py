@@ -1,4 +1,4 @@
-"""`gathernest doctor`: print versions, machine, threads, cache and what is wrong; measure this machine."""
+"""`gathernest doctor`: print versions, machine, threads, cache and problems; measure this machine."""
 
 import argparse
 import json
@@ -18,18 +18,7 @@ from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
 from ...kernels.host.machine import BUSY_CORES, built_in_machine
 from ...lowering.programs import PROGRAMS, find
-from ..console.terminal import (
-    DONE,
-    FAILED,
-    Parser,
-    UsageError,
-    add_option,
-    answer,
-    check_file,
-    make_console,
-    print_table,
-    progress,
-)
+from ..console.terminal import DONE, FAILED, Parser, add_option, answer, check_file, make_console, print_table, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +40,7 @@ Facts = dict[str, dict[str, Any]]
 
 @dataclass
 class Findings:
-    """What is wrong: `problems` keep gathernest from working, `notes` only cost time."""
+    """The findings: `problems` keep gathernest from working, `notes` only cost time."""
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -65,15 +54,12 @@ def add_arguments(parser: Parser) -> None:
     add_option(group, "--dry-run", "measure and print, but keep nothing for later choices")
     add_option(group, "--machine-file FILE", "also write the model as a file that GATHERNEST_MACHINE reads")
     add_option(group, "--forget", "remove what was measured, and measure nothing")
+    parser.needs(("dry_run", "machine_file"), "calibrate")
+    parser.alone("forget", ("calibrate",), "measures nothing")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the facts, with the status 1 when something is broken; or measure this machine; or forget its numbers."""
-    given = [name for name in ("--dry-run", "--machine-file") if getattr(options, name[2:].replace("-", "_"))]
-    if given and not options.calibrate:
-        raise UsageError(f"{given[0]} is for --calibrate; add it, or leave {given[0]} out")
-    if options.forget and options.calibrate:
-        raise UsageError("--forget measures nothing; leave --calibrate out")
     if options.forget:
         return _forget(options.json)
     if options.calibrate:
@@ -128,7 +114,7 @@ def _machine_facts() -> dict[str, Any]:
 
 
 def _machine_model(findings: Findings) -> dict[str, Any]:
-    """Return the model that schedules are chosen by, why it is this one, and what of it was measured."""
+    """Return the model that schedules are chosen by, the reason for it, and its measured fields."""
     from ...kernels.host.machine import known_calibration, known_machine, machine_model
 
     try:
@@ -171,7 +157,7 @@ def _thread_facts(findings: Findings) -> dict[str, Any]:
 
 
 def _cache_facts(findings: Findings) -> dict[str, Any]:
-    """Return the cache's folder, whether it can be written, and what it holds for these versions and for others."""
+    """Return the cache's folder, whether it can be written, and its size for these versions and for others."""
     from ...kernels.runtime.disk_cache import cache_root, usage
 
     root = cache_root()
@@ -236,7 +222,7 @@ def _programs() -> dict[str, Any]:
 
 
 def _settings(findings: Findings) -> dict[str, Any]:
-    """Return the settings that differ from their defaults, by variable; what is not allowed is a finding."""
+    """Return the settings that differ from their defaults, by variable; a value that is not allowed is a finding."""
     settings: dict[str, Any] = {}
     for name, knob in KNOBS.items():
         try:

@@ -1,18 +1,14 @@
 """`gathernest report`: every level of a gather, operator to assembly, in one HTML file with provenance and times."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
-from ...ir.problem import Problem
 from ...kernels.host.checkout import commit_of
 from ...kernels.host.dependencies import require
 from ...kernels.host.files import read_text
-from ...kernels.host.knobs import knobs
-from ...kernels.kernel import Kernel
 from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
@@ -30,7 +26,7 @@ from ..console.problem_options import (
 from ..console.terminal import DONE, Parser, UsageError, add_option, check_file, make_console, positive, progress
 
 if TYPE_CHECKING:
-    from ...playground.sections import Beside, Section
+    from ...playground.sections import Subject
 
 # Timings of each schedule, and the gathers of a model that are shown in full.
 ROUNDS, MOST_IN_FULL = 9, 8
@@ -50,7 +46,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--pipeline TEXT", "every pass, as gathernest-opt -p takes them; no schedule")
     against = parser.add_mutually_exclusive_group()
     for usage, text in (
-        ("--against TEXT", "another schedule beside it, each level with what differs"),
+        ("--against TEXT", "another schedule beside it, each level with the differences"),
         ("--against-pipeline TEXT", "the same with another pipeline"),
         (
             "--against-revision REV",
@@ -68,48 +64,38 @@ def add_arguments(parser: Parser) -> None:
     node = f"of a model: only the gather of that node; the first {MOST_IN_FULL} that differ when omitted"
     add_option(parser, "--node NAME", node)
     add_option(parser, "--allow-external-data")
-
-
-class _Job(NamedTuple):
-    """A gather to report: its name in the page, the problem, and what it is compiled with."""
-
-    name: str
-    problem: Problem
-    schedule: Schedule | Pipeline | None
-    remarks: tuple[str, ...] = ()
+    parser.alone("no_timing", ("rounds",), "measures nothing")
+    parser.alone("pipeline", ("schedule",), "has the passes of a schedule in it")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the report that the command line describes."""
     require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
-    if options.no_timing and options.rounds is not None:
-        raise UsageError("--rounds is for timings, and --no-timing measures nothing; leave out one of them")
     check_file("-o", options.output)
     take_target(options, is_timed=not options.no_timing)
-    given = _given(options.schedule, options.pipeline)
+    given = read_schedule(options.schedule) if options.pipeline is None else Pipeline(options.pipeline)
     kinds = {"": "schedule", "_pipeline": "pipeline", "_machine": "machine", "_revision": "revision"}
     others = {kind: getattr(options, f"against{name}") for name, kind in kinds.items()}
     others = {kind: other for kind, other in others.items() if other is not None}
     if options.model is not None:
         if isinstance(given, Pipeline) or others or options.named:
             raise UsageError("--pipeline, --against and --with are for one gather, and this is a model; leave them out")
-        return _report_model(options, given)
+        from_model = _subjects_of_model(options, given)
+        return _write(options, *from_model, title=f"gathernest report: {Path(options.model).name}")
     if options.node is not None:
         raise UsageError("--node is for a model, and there is none; name its file, or leave out --node")
-    from ...playground.sections import Beside, beside
+    from ...playground.sections import Subject, beside, name_of
 
     problem = problem_of(**problem_arguments(options))
     read_schedule(options.against, "--against")
     if options.against_machine is not None:
         check_machine("--against-machine", options.against_machine)
-    if options.against_revision is not None and isinstance(given, Pipeline):
-        raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
     if options.against_revision is not None:
         commit_of(options.against_revision)
-    named = [Beside(name, schedule) for name, schedule in map(_named_schedule, options.named)]
-    if not others and not named:
-        return _write(options, [_Job("", problem, given)])
-    return _write_beside(options, problem, given, [*([beside(problem, given, **others)] if others else []), *named])
+    beside_it = [beside(problem, given, **others)] if others else []
+    beside_it += [Subject(name, problem, schedule) for name, schedule in map(_named_schedule, options.named)]
+    first = Subject(f"A, {name_of(given)}" if beside_it else "", problem, given)
+    return _write(options, [first, *beside_it], compare=bool(beside_it))
 
 
 def _named_schedule(text: str) -> tuple[str, Schedule | None]:
@@ -120,17 +106,12 @@ def _named_schedule(text: str) -> tuple[str, Schedule | None]:
     return name, read_schedule(read_text(file).strip(), f"--with {name}")
 
 
-def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | None:
-    """Return what options say of the passes; None where they are chosen by the sizes."""
-    if pipeline is not None and schedule is not None:
-        raise UsageError("--pipeline has the passes of the schedule in it; leave out --pipeline or --schedule")
-    if pipeline is not None:
-        return Pipeline(pipeline)
-    return read_schedule(schedule)
+def _subjects_of_model(
+    options: argparse.Namespace, schedule: Schedule | None
+) -> "tuple[list[Subject], list[tuple[str, str]]]":
+    """Return the gathers of a model that have kernels of their own, and the name and the text of each other gather."""
+    from ...playground.sections import Subject
 
-
-def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int:
-    """Write the report of a model's gathers: those that have kernels of their own in full, the others in a line."""
     if options.data is not None or options.indices is not None:
         raise UsageError("a report is of a model or of one gather; leave out MODEL, or --data and --indices")
     model = load(options.model, allow_external_data=options.allow_external_data)
@@ -148,56 +129,17 @@ def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int
     in_full = [options.node] if options.node is not None else list(keys.values())[:MOST_IN_FULL]
     others = [(name, describe_problem(problem)) for name, problem in problems.items() if name not in in_full]
     remark = f"Sizes that only a run of the model knows are taken as {ASSUMED_SIZE}."
-    jobs = [_Job(name, problems[name], schedule, (remark,)) for name in in_full]
-    return _write(options, jobs, others, title=f"gathernest report: {model.name}")
+    return [Subject(name, problems[name], schedule, (remark,)) for name in in_full], others
 
 
-def _write(
-    options: argparse.Namespace,
-    jobs: Sequence[_Job],
-    others: Sequence[tuple[str, str]] = (),
-    *,
-    title: str = "gathernest report",
-) -> int:
-    """Make the sections and write the page."""
-    from ...playground.report import page
-    from ...playground.sections import section_of
+def _write(options: argparse.Namespace, subjects: "list[Subject]", *others: Any, **settings: Any) -> int:
+    """Write the page of some gathers, and print its size and the share of the work that it maps."""
+    from ...playground.report import report
 
-    timing, sections = not options.no_timing, []
-    with progress("reporting", len(jobs)) as show:
-        for job in jobs:
-            show(said=job.name or job.problem.name)
-            kernel = _kernel(job.problem, job.schedule, timing=timing)
-            sections.append(
-                section_of(kernel, name=job.name, timing=timing, rounds=options.rounds or ROUNDS, remarks=job.remarks)
-            )
-            show(1)
-    return _save(options.output, page(sections, others, title=title), sections)
-
-
-def _write_beside(
-    options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None, others: "Sequence[Beside]"
-) -> int:
-    """Write the page of a gather and of others beside it."""
-    from ...playground.report import BESIDE, page
-    from ...playground.sections import sections_beside
-
-    timing, rounds = not options.no_timing, options.rounds or ROUNDS
-    with progress("reporting") as show:
-        kernel = _kernel(problem, given, timing=timing)
-        sections, in_turn = sections_beside(
-            kernel, given, others, timing=timing, rounds=rounds, say=lambda name: show(said=name)
-        )
-    return _save(options.output, page(sections, title=BESIDE, compare=True, in_turn=in_turn), sections)
-
-
-def _kernel(problem: Problem, given: Schedule | Pipeline | None, *, timing: bool) -> Kernel:
-    with knobs.scope(interpret=knobs.interpret or not timing):  # the report compiles it on its own
-        return Kernel(problem, given)
-
-
-def _save(path: str, text: str, sections: Sequence["Section"]) -> int:
-    """Write a page, and say how large it is and what it maps."""
+    path, timing = options.output, not options.no_timing
+    with progress("reporting", len(subjects)) as show:
+        rounds = options.rounds or ROUNDS
+        text, sections = report(subjects, *others, timing=timing, rounds=rounds, progress=show, **settings)
     Path(path).write_text(text, encoding="utf-8")
     traces = [section.trace for section in sections if section.trace.has_provenance]
     mapped, of = (sum(numbers) for numbers in zip(*(each.mapped for each in traces), strict=True))

@@ -22,7 +22,6 @@ from ..console.terminal import (
     DONE,
     FAILED,
     Parser,
-    UsageError,
     add_option,
     answer,
     check_folder,
@@ -48,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "MODEL", "a .onnx file, or the .xml of an OpenVINO IR")
     arrays = "the array of an input, a .npy file; or a .npz file with the arrays of several inputs by name; repeat"
     add_option(parser, "--input NAME=FILE ...", arrays)
-    fill = "fill the other inputs at random, what is used as indices in range"
+    fill = "fill the other inputs at random, indices in range"
     add_option(parser, "--random SEED", fill, type=seed)
     add_option(parser, "--size NAME=N ...")
     add_option(parser, "--output DIR", "where to write each output, as NAME.npy")
@@ -64,15 +63,15 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--list", listed)
     add_option(parser, "--allow-external-data")
     add_option(parser, "--json")
+    runs = ("input", "random", "size", "output", "plan", "compare")
+    parser.alone("list", runs, "prints the gathers and runs nothing")
+    parser.needs(("rounds",), "compare")
+    parser.needs(("size",), "random")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the model with the options of the command line."""
     files = named_files(options.input)
-    if options.list:
-        _check_list(options)
-    if options.rounds is not None and not options.compare:
-        raise UsageError("--rounds is for --compare, which is not there; add it, or leave --rounds out")
     if options.output is not None:
         check_folder("--output", options.output, "outputs")
     model = load(options.model, allow_external_data=options.allow_external_data)
@@ -105,20 +104,10 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if comparison and not comparison["equal"] else DONE
 
 
-def _check_list(options: argparse.Namespace) -> None:
-    """Check that nothing is asked that needs a run."""
-    given = {name: getattr(options, name) for name in ("input", "random", "size", "output", "plan", "compare")}
-    unused = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
-    if unused:
-        raise UsageError(f"--list prints the model and runs nothing; leave out {', '.join(unused)}")
-
-
 def _inputs(model: Model, files: Mapping[str, Path], random: int | None, sizes: list[str]) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
     arrays = read_inputs(model, files)
     missing = [name for name in model.inputs if name not in arrays]
-    if sizes and random is None:
-        raise UsageError("--size is for the inputs that --random fills; add --random SEED, or leave --size out")
     if missing and random is None:
         wanted = ", ".join(f"{name} ({model.inputs[name]})" for name in missing)
         raise ModelError(

@@ -5,9 +5,9 @@ import itertools
 import json
 import shlex
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
@@ -25,11 +25,23 @@ from ..console.problem_options import (
     take_target,
 )
 from ..console.stages import diff_ends, draw, join_stages, print_diff, unified_diff
-from ..console.terminal import DONE, Parser, add_option, answer, flag_of, make_console, positive, print_table, progress
+from ..console.terminal import (
+    DONE,
+    Parser,
+    UsageError,
+    add_option,
+    answer,
+    flag_of,
+    make_console,
+    positive,
+    print_table,
+    progress,
+)
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
-    from ...playground.beside_upstream import BesideUpstream, HotLoop
+    from ...lowering.provenance.assembly import Instruction
+    from ...playground.beside_upstream import BesideUpstream
 
     Stages = dict[str, Stage]
 
@@ -75,7 +87,7 @@ def add_arguments(parser: Parser) -> None:
         "gathernest-opt --split-input-file reads it; list for their names; a short overview when omitted; the second "
         "cse of a pipeline is cse#2",
     )
-    diff = "print what a pass changed, as a unified diff; A..B for that between any two stages"
+    diff = "print the changes of a pass, as a unified diff; A..B for the changes between any two stages"
     add_option(parser, "--diff PASS", diff)
     add_option(parser, "--picture", "draw the loops of the stage instead of its text")
     add_option(
@@ -96,6 +108,10 @@ def add_arguments(parser: Parser) -> None:
     add_option(parser, "--with-out", checked)
     add_target_option(parser)
     add_option(parser, "--json")
+    parser.alone("upstream", ("diff", "explain", "picture"), "compares one stage at loops level")
+    parser.alone("diff", ("stage", "explain"), "prints the difference of two stages and nothing else")
+    parser.alone("explain", ("stage", "picture"), "measures the kernel and shows no stage")
+    parser.needs(("rounds",), "explain", "upstream")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -104,7 +120,8 @@ def run(options: argparse.Namespace) -> int:
     from ...lowering.pipeline import stages_by_name
 
     require("xdsl", "numba", "llvmlite")
-    _check_options(options)
+    if options.upstream and options.stage in NO_STAGES:
+        raise UsageError(f"--upstream compares one stage at loops level; leave out --stage {options.stage}")
     take_target(options, is_timed=options.explain or options.upstream)
     take_model(options)
     arguments = problem_arguments(options)
@@ -222,34 +239,16 @@ def _print_beside(found: "BesideUpstream", show: str) -> None:
         console.print(title, style="bold")
         console.print("\n".join(lines), end="\n\n")
     console.print("Hot loops (--json has the whole assembly)", style="bold")
-    loops = itertools.zip_longest(found.hot_loops(OURS), found.hot_loops(THEIRS))
+    loops = itertools.zip_longest(found.hot_loops(OURS), found.hot_loops(THEIRS), fillvalue=[])
     pairs = (itertools.zip_longest(*map(_loop_lines, pair), fillvalue="") for pair in loops)
     print_table(console, ("gathernest", "| upstream"), [(left, f"| {right}") for pair in pairs for left, right in pair])
 
 
-def _loop_lines(loop: "HotLoop | None") -> list[str]:
-    """Return the lines of a loop behind one that counts them; nothing where there is no loop."""
-    if loop is None:
-        return []
-    kinds = ", ".join(f"{count} {kind}" for kind, count in loop.counts.items())
-    return ["", f"# {sum(loop.counts.values())} instructions: {kinds}", *loop.lines]
-
-
-def _check_options(options: argparse.Namespace) -> None:
-    if options.upstream and (options.diff or options.explain or options.picture or options.stage in NO_STAGES):
-        others = {"--diff": options.diff, "--explain": options.explain, "--picture": options.picture}
-        other = next((name for name, given in others.items() if given), f"--stage {options.stage}")
-        raise InvalidGatherError(f"--upstream compares one stage at loops level; leave out {other}")
-    if options.diff is not None and (options.stage is not None or options.explain):
-        other = "--explain" if options.explain else f"--stage {options.stage}"
-        raise InvalidGatherError(f"--diff prints the difference of two stages and nothing else; leave out {other}")
-    if options.explain and (options.stage is not None or options.picture):
-        other = "--picture" if options.stage is None else f"--stage {options.stage}"
-        raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
-    if options.rounds is not None and not options.explain and not options.upstream:
-        raise InvalidGatherError(
-            "--rounds is for --explain and --upstream, which are not there; add one, or leave out --rounds"
-        )
+def _loop_lines(loop: "list[Instruction]") -> list[str]:
+    """Return a line that counts the instructions of a loop, and the instructions; nothing where there is no loop."""
+    counts = Counter(each.kind for each in loop if each.kind)
+    head = f"# {counts.total()} instructions: {', '.join(f'{count} {kind}' for kind, count in counts.items())}"
+    return ["", head, *(each.text for each in loop)] if loop else []
 
 
 def _check_name(name: str, allowed: list[str]) -> None:
@@ -317,9 +316,7 @@ def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> l
 
 def _title(kernel: Kernel) -> str:
     problem = kernel.problem
-    shape = problem.result.shape
-    result = str(ArraySpec(shape, problem.result.dtype)).split(" ")[0]
-    return f"{problem.name} {problem.source} by {problem.indices} -> {result}, {problem.options}"
+    return f"{problem.name} {problem.source} by {problem.indices} -> {problem.result}, {problem.options}"
 
 
 def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> None:
@@ -337,7 +334,7 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
 
 
 def _print_list(stages: "Stages", kernel: Kernel) -> None:
-    """Print a line a stage, with its name, its operations and what it is for; then the schedule or the pipeline."""
+    """Print a line a stage, with its name, its operations and its purpose; then the schedule or the pipeline."""
     from ...lowering.registry import summary
 
     console = make_console()

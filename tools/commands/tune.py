@@ -52,14 +52,14 @@ def add_arguments(parser: Parser) -> None:
     add_problem_options(parser)
     candidate = "a schedule to compare with the default; may be repeated; a search finds them when omitted"
     add_option(parser, "--candidate TEXT ...", candidate)
-    limit = "what compiling a candidate may take, and one call of it (default: 20)"
+    limit = "the longest time of compiling a candidate, and of one call of it (default: 20)"
     add_option(parser, "--time-limit SECONDS", limit, type=positive_seconds)
     rounds = f"pairs in which the winner must beat the default, {LEAST_PAIRS} or more (default: 21)"
     add_option(parser, "--rounds N", rounds, type=positive)
     actions = parser.add_mutually_exclusive_group()
-    add_option(actions, "--list", "print what is recorded")
+    add_option(actions, "--list", "print the records")
     add_option(actions, "--replay", "measure the recorded winners against the default again; changes nothing")
-    add_option(actions, "--export FILE", "put what is recorded into a file, merged with what it has")
+    add_option(actions, "--export FILE", "put the records into a file, merged with its own")
     add_option(actions, "--import FILE", "merge the records of a file into ours", dest="import_file")
     add_option(actions, "--forget NUMBER", "remove a record, by its number in --list; all for all")
     add_option(parser, "--json")
@@ -157,7 +157,7 @@ def _records() -> Records:
 
 
 def _read(where: str, verb: str, read: Callable[[], Records]) -> Records:
-    """Return what a file of records has; raises GathernestError where it cannot be read."""
+    """Return the records of a file; raises GathernestError where it cannot be read."""
     try:
         return read()
     except OSError as error:
@@ -204,7 +204,7 @@ def _import(file: str, *, as_json: bool) -> int:
     after = _records()
     taken = sum(after[key] == record and before.get(key) != record for key, record in given.items())
     facts = {"file": str(_file()), "given": len(given), "taken": taken, "records": len(after)}
-    text = f"Took {taken} of {_count(given)}, those that are better than ours; {_file()} has {len(after)} now."
+    text = f"Took {taken} of {_count(given)}, each better than ours; {_file()} has {len(after)} now."
     others = sorted({record.cpu for record in given.values()} - {cpu_model()})
     if others:
         text += f"\nSome were measured on {', '.join(others)}; --replay measures them here."
@@ -239,7 +239,7 @@ def _replay(options: argparse.Namespace) -> int:
                 found = replay(record, **_measuring(options))
                 ratio, holds = (None, False) if found is None else (found.ratio, found.holds)
                 entries.append({**entry, "error": None, "is_default": found is None, "ratio": ratio, "holds": holds})
-            except (GathernestError, TypeError) as error:  # a record's arguments may be those of another version
+            except (GathernestError, TypeError) as error:  # a record may be of another version
                 entries.append({**entry, "error": str(error)})
             step(1)
     facts = {"file": str(_file()), "records": entries}

@@ -1,4 +1,4 @@
-"""`gathernest warm`: compile the usual kernels, or those of a model, ahead of their first call."""
+"""`gathernest warm`: compile the usual kernels, or the kernels of a model, ahead of their first call."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
 from ..console.problem_options import add_problem_options, check_no_problem, parse_sizes, problem_arguments
-from ..console.terminal import DONE, FAILED, Parser, UsageError, add_option, answer, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, add_option, answer, make_console, positive, progress
 
 EXAMPLES = """examples:
   gathernest warm
@@ -25,28 +25,26 @@ EXAMPLES = """examples:
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_problem_options(parser)
-    add_option(parser, "--for MODEL", "a .onnx or .xml file: run once on random inputs", dest="model")
+    add_option(parser, "--for MODEL", "a .onnx or .xml file: run once on random inputs")
     add_option(parser, "--size NAME=N ...")
     add_option(parser, "--allow-external-data")
     add_option(parser, "--list", "print the usual kernels and compile nothing")
     add_option(parser, "--jobs N", "processes that compile at once (default: one for each core)", type=positive)
     add_option(parser, "--json")
+    parser.needs(("size", "allow_external_data"), "for")
+    parser.alone("for", ("data", "indices", "list"), "takes the kernels of a model")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compile the selected kernels; the status is 1 when one failed."""
     names_one = options.data is not None or options.indices is not None
-    if options.model is None and (options.size or options.allow_external_data):
-        raise UsageError("--size and --allow-external-data are for a model; give one with --for MODEL")
-    if options.model is not None and (names_one or options.list):
-        raise UsageError("--for takes the kernels of a model; leave --data, --indices and --list out")
     if not names_one:
         check_no_problem(options, "one gather is named by --data and --indices, and these are missing")
     if options.list:
         check_no_problem(options, "--list prints the usual kernels")
         return _list(options.json)
     require("xdsl", "numba", "llvmlite")
-    if options.model is not None:
+    if getattr(options, "for") is not None:
         return _warm_model(options)
     kernels = [problem_arguments(options)] if names_one else list(usual_kernels())
     jobs = options.jobs or min(usable_cores(), len(kernels))
@@ -67,7 +65,7 @@ def _warm_model(options: argparse.Namespace) -> int:
     from ...kernels.warm import kernels_of
     from ..console.model_inputs import random_inputs
 
-    model = load(options.model, allow_external_data=options.allow_external_data)
+    model = load(getattr(options, "for"), allow_external_data=options.allow_external_data)
     with progress("compiling"):
         inputs = random_inputs(model, {}, np.random.default_rng(0), parse_sizes(options.size))
         result = kernels_of(lambda: model.runtime.cut(model.runtime.gathers)(inputs))

@@ -13,7 +13,7 @@ FILES, FOLDERS = ("FILE", "MODEL", "input_file", "output_file"), ("DIR",)
 
 
 class PrintCompletion(argparse.Action):
-    """The option `--print-completion=SHELL`: prints what shtab writes for a shell, and ends."""
+    """The option `--print-completion=SHELL`: prints the script of shtab for a shell, and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
         try:
@@ -26,14 +26,14 @@ class PrintCompletion(argparse.Action):
         words = _words()
         for action in _actions(parser):
             if (kind := _completed(action, words, shtab)) is not None:
-                action.complete = kind  # type: ignore[attr-defined]  # what shtab reads
+                action.complete = kind  # type: ignore[attr-defined]  # an attribute that shtab reads
         print(shtab.complete(parser, values))
         parser.exit()
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
     """Declare the option."""
-    text = 'print what completes this command in a shell: eval "$(COMMAND --print-completion=bash)"'
+    text = 'print the completion script for a shell: eval "$(COMMAND --print-completion=bash)"'
     add_option(parser, "--print-completion SHELL", text, action=PrintCompletion, choices=SHELLS)
 
 
@@ -68,7 +68,7 @@ def _words() -> dict[str, tuple[Iterable[str], bool]]:
 
 
 def _completed(action: argparse.Action, words: dict[str, tuple[Iterable[str], bool]], shtab: Any) -> Any:
-    """Return what shtab completes an option with; None where nothing is known."""
+    """Return the words of an option for shtab; None where they are not known."""
     if action.nargs == 0:
         return None
     if action.metavar in FILES or action.dest in FILES:

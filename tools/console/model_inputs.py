@@ -92,7 +92,7 @@ def random_inputs(
 
     Args:
         model: whose inputs they are.
-        given: the arrays of other inputs, by name; their sizes are those of the same names.
+        given: the arrays of other inputs, by name; their sizes hold for all inputs.
         rng: fills the arrays.
         sizes: sizes that are not known before the model runs, by their names or as `INPUT.AXIS`.
 

@@ -26,19 +26,17 @@ def add_model_options(parser: Parser) -> None:
     add_option(parser, "--model MODEL", "a .onnx file, or the .xml of an OpenVINO IR: its gather --node")
     add_option(parser, "--node NAME", "of a model: the node of the gather; may be left out of a single one")
     add_option(parser, "--allow-external-data")
+    parser.needs(("node", "allow_external_data"), "model")
 
 
 def take_model(options: argparse.Namespace) -> None:
-    """Set the options that name a gather to those of a node of a model, where one is given.
+    """Set the options that name a gather to the gather of a node, where a model is given.
 
     Raises:
         ModelError: the model cannot be loaded, or has no gather of that name.
         UsageError: the gather is named by other options, too, or not at all.
     """
     if options.model is None:
-        if options.node is not None or options.allow_external_data:
-            flag = "--node" if options.node is not None else "--allow-external-data"
-            raise UsageError(f"{flag} is for a model, and there is none; name its file with --model")
         return
     check_no_problem(options, "--model names the gather by its node")
     from ...interop.models.model import load
@@ -60,7 +58,7 @@ def take_model(options: argparse.Namespace) -> None:
 def add_problem_options(
     parser: argparse._ActionsContainer, *, required: bool = False, action: str | type[argparse.Action] = "store"
 ) -> None:
-    """Declare the options that name a gather; `action` is what argparse does with each."""
+    """Declare the options that name a gather; `action` is argparse's action for each."""
 
     def add(usage: str, text: str, **settings: Any) -> None:
         default = DEFAULTS.get(usage.split()[0][2:].replace("-", "_"))
@@ -68,11 +66,11 @@ def add_problem_options(
 
     add("--operator NAME", f"{', '.join(OPERATORS)} (default: gather)")
     add("--data SPEC", "sizes and element type, such as 2x64x128xf32", required=required)
-    add("--indices SPEC", "the same of indices, such as 2x32x21xi64", required=required)
+    add("--indices SPEC", "sizes and integer type of indices, such as 2x32x21xi64", required=required)
     add("--axis N", "axis to gather from (default: 0)", type=integer)
     add("--batch-dims N", "leading dimensions that both share (default: 0)", type=integer)
     add("--bounds MODE", "error, zero, clip, wrap or unchecked (default: error)")
-    add("--scale X", "of a gradient: what its sums are multiplied by", type=real)
+    add("--scale X", "of a gradient: the factor of its sums", type=real)
     for name, text in FACTORS.items():
         add(f"--{name}", text, **({"action": "store_true"} if action == "store" else {"nargs": 0}))
 
@@ -111,7 +109,7 @@ def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse_sizes(entries: Sequence[str]) -> dict[str, int]:
-    """Return sizes by their names, for entries as `batch=4`; raises UsageError for what is none, or given twice."""
+    """Return sizes by their names, for entries as `batch=4`; raises UsageError for others, or a size given twice."""
     sizes: dict[str, int] = {}
     for entry in entries:
         name, _, text = entry.rpartition("=")

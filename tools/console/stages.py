@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...ir.errors import InvalidGatherError
-from ...lowering.provenance.trace import is_declaration
 from .terminal import make_console
 
 if TYPE_CHECKING:
@@ -74,16 +73,8 @@ def unified_diff(before: str, after: str, names: tuple[str, str]) -> str:
 
 
 def print_diff(text: str) -> None:
-    """Print a unified diff to standard output; on a terminal in colours, and hunks of declarations alone last."""
+    """Print a unified diff to standard output; on a terminal in colours."""
     console = make_console()
-    if console.is_terminal:
-        head, *hunks = re.split(r"^(?=@@ )", text, flags=re.MULTILINE)
-        text = head + "".join(sorted(hunks, key=_has_declarations_alone))
     for line in text.splitlines():
         is_head = re.match(r"(---|\+\+\+) ", line) is not None
         console.print(line, style="bold" if is_head else _DIFF_STYLES.get(line[:1], ""))
-
-
-def _has_declarations_alone(hunk: str) -> bool:
-    """Return whether a hunk changes only the signature, constants and sizes of a function."""
-    return all(is_declaration(line[1:]) for line in hunk.splitlines() if line[:1] in "+-")

@@ -34,7 +34,9 @@ class UsageError(GathernestError):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises our errors, with suggestions of close names."""
+    """An argument parser that raises our errors, with suggestions of close names, and checks rules."""
+
+    rules: tuple[Callable[[argparse.Namespace], None], ...] = ()
 
     def __init__(self, **settings: Any):
         settings |= {name: wrapped(settings[name]) for name in ("description", "epilog") if settings.get(name)}
@@ -44,7 +46,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if (choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)) is not None:
-            message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
+            names = re.findall(r"[\w-]+", choice[2])  # which only some versions of Python quote
+            message = f"{message[: choice.start(2)]}{', '.join(names)}){did_you_mean(choice[1], names)}"
         link = " See" if message.endswith("?") else "; see"
         raise UsageError(f"{message}{link} '{self.prog} --help'")
 
@@ -54,21 +57,42 @@ class Parser(argparse.ArgumentParser):
         if message and stream is not None:
             stream.write(message)
 
-    def check_options(self, arguments: Sequence[str]) -> None:
-        """Reject unknown long options, before argparse reports missing arguments.
-
-        The options behind a sub-command, as the first word, are that sub-command's.
-        """
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction) and arguments and arguments[0] in action.choices:
-                return action.choices[arguments[0]].check_options(arguments[1:])
+    def parse_known_args(self, args: Any, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse a command line; an unknown option or a word that is left is an error of this command."""
         known = [flag for action in self._actions for flag in action.option_strings]
-        for word in arguments:
+        below = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        for number, word in enumerate(args):
             flag = word.partition("=")[0]
-            if flag == "--":
-                return
+            is_command = any(word in commands or (number == 0 and word[:1] != "-") for commands in below)
+            if word == "--" or is_command:  # the options behind a command are its own
+                break
             if flag.startswith("--") and flag not in known:
                 self.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        for rule in self.rules:
+            rule(found)
+        return found, left
+
+    def alone(self, name: str, others: Iterable[str], why: str) -> None:
+        """Have an option rejected beside others that would do nothing; `why` follows its flag in the message."""
+
+        def rule(options: argparse.Namespace) -> None:
+            if flags_given(options, [name]) and (left := flags_given(options, others)):
+                raise UsageError(f"{flag_of(name)} {why}; leave out {', '.join(left)}")
+
+        self.rules = (*self.rules, rule)
+
+    def needs(self, names: Iterable[str], *needed: str) -> None:
+        """Have each of some options rejected where none of the options is given that it is for."""
+
+        def rule(options: argparse.Namespace) -> None:
+            if (given := flags_given(options, names)) and not flags_given(options, needed):
+                wanted = " or ".join(map(flag_of, needed))
+                raise UsageError(f"{given[0]} is for {wanted}; add {wanted}, or leave {given[0]} out")
+
+        self.rules = (*self.rules, rule)
 
 
 def wrapped(text: str) -> str:
@@ -92,8 +116,8 @@ def add_option(parser: argparse._ActionsContainer, usage: str, text: str = "", *
 
     Args:
         parser: of which command, or a group of its options.
-        usage: how help shows it: `--list`, `-o --output FILE`, `--input NAME=FILE ...` for one that may be repeated,
-            `FILE` for an argument and `[FILE]` for one that may be left out.
+        usage: how help shows it: `--list`, `-o --output FILE`, `--input NAME=FILE ...` for a repeated option,
+            `FILE` for an argument and `[FILE]` for an optional argument.
         text: its help; the text in `SHARED_OPTIONS` when omitted.
         settings: others of argparse, such as `type`.
     """
@@ -113,8 +137,14 @@ def add_option(parser: argparse._ActionsContainer, usage: str, text: str = "", *
 
 
 def flag_of(name: str) -> str:
-    """Return the option of a name: `--batch-dims` of `batch_dims`."""
-    return f"--{name.replace('_', '-')}"
+    """Return the option of a name: `--batch-dims` of `batch_dims`, and the argument `FILE` of `file`."""
+    return "FILE" if name == "file" else f"--{name.replace('_', '-')}"
+
+
+def flags_given(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Return the flags of the options that are given."""
+    values = ((name, getattr(options, name)) for name in names)
+    return [flag_of(name) for name, value in values if value is not None and value is not False and value != []]
 
 
 def positive(text: str) -> int:
@@ -177,39 +207,34 @@ def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> 
     Raises:
         UsageError: it cannot be written.
     """
-    place = check_given(option, path, "file")
+    place = _check_place(option, path, "file")
     if place.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file in it")
     if place.exists() and not place.is_file():
         raise UsageError(f"{option} {path} is a device or a pipe, no plain file; name another file")
-    _check_place(option, place, "file")
     if not makes_folder and not place.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {place.parent}; make it first")
     return place
 
 
-def check_folder(option: str, path: Path | str, what: str) -> None:
-    """Check that a folder is there or can be made, for `what` goes there; raises UsageError."""
-    place = check_given(option, path, "folder")
+def check_folder(option: str, path: Path | str, content: str) -> None:
+    """Check that a folder for `content` is there or can be made; raises UsageError."""
+    place = _check_place(option, path, "folder")
     if place.exists() and not place.is_dir():
-        raise UsageError(f"{option} {path} is a file, and {what} go to a folder; name another")
-    _check_place(option, place, "folder")
+        raise UsageError(f"{option} {path} is a file, and {content} go to a folder; name another")
 
 
-def check_given(option: str, path: Path | str, kind: str) -> Path:
-    """Return the path of an option; raises UsageError where it is empty."""
+def _check_place(option: str, path: Path | str, kind: str) -> Path:
+    """Return a path whose lowest part that is there can be written, and is a folder if it is above the path."""
     if path == "":
         raise UsageError(f"{option} is empty; give it the name of a {kind}")
-    return Path(path)
-
-
-def _check_place(option: str, place: Path, kind: str) -> None:
-    """Check the lowest part of a path that is there: a folder if it is above the place, and one to write to."""
+    place = Path(path)
     there = next((part for part in (place, *place.parents) if part.exists()), place)
     if there != place and not there.is_dir():
         raise UsageError(f"{option} {place}: {there} is a file, not a folder; name another {kind}")
     if not os.access(there, os.W_OK):
         raise UsageError(f"{option} {place} cannot be written; name another {kind}")
+    return place
 
 
 def write_text(target: str, text: str) -> None:
@@ -235,7 +260,7 @@ def run_tool(program: str, body: Callable[[], int], *, shows_traceback: bool = F
 
     Args:
         program: its name, which the line begins with.
-        body: what it does; returns the exit status.
+        body: the tool; returns the exit status.
         shows_traceback: whether the traceback and the source of an error are printed before its line.
 
     Returns:
@@ -280,7 +305,7 @@ def _print_traceback(error: Exception) -> None:
 
 
 def _described(error: Exception, report: str) -> str:
-    """Return the one line for an error; `report` says what to report where the error is nobody's input."""
+    """Return the one line for an error; `report` names the text to report where the error is nobody's input."""
     if isinstance(error, GathernestError):
         return str(error).replace(SOURCE_HINT, report)
     if isinstance(error, OSError):
@@ -355,7 +380,7 @@ def make_console(*, stderr: bool = False) -> "Console":
 
 
 def answer(as_json: bool, facts: Any, print_text: Callable[[], object]) -> None:
-    """Print facts as one JSON object, or else what a function prints."""
+    """Print facts as one JSON object, or call a function that prints them."""
     if as_json:
         print(json.dumps(facts))
     else:
@@ -369,7 +394,7 @@ def print_table(
 
     Args:
         console: where.
-        columns: headings; one that begins with `>` is aligned right. Without any text, the table has no head.
+        columns: headings; a heading that begins with `>` is aligned right. Without any text, the table has no head.
         rows: of texts, or of texts with a style; a short row ends in empty cells.
         header: the style of the headings.
     """
@@ -404,7 +429,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 @contextlib.contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a bar on standard error while the body runs, when that is a terminal; the body calls what it is given.
+    """Show a bar on standard error, when that is a terminal, while the body runs and calls the function that it gets.
 
     That takes how many steps to go on by; or `done` and `total` steps; and, as `said`, words to stand behind the bar.
     Without a total, the bar only moves.

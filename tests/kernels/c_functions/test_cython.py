@@ -12,7 +12,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.errors import DependencyError
-from gathernest.kernels.host.c_compiler import c_compiler, run_c_compiler
+from gathernest.lowering.programs import c_compiler, run_c_compiler
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "function_pointers.md"
 

@@ -9,7 +9,7 @@ from gathernest.playground.play.settings import FIRST
 @pytest.fixture(scope="session")
 def plan():
     """The plan of the first gather of the playground."""
-    return work.begin(FIRST).script.plan
+    return work.begin(FIRST).plan
 
 
 @pytest.fixture(scope="session")

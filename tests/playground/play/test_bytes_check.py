@@ -8,7 +8,7 @@ from gathernest.playground.play.work import begin, check_bytes, with_edit
 
 
 def checked(settings, plan=None):
-    plan = plan or begin(settings).script.plan
+    plan = plan or begin(settings).plan
     return check_bytes(with_edit(plan, settings.stage, settings.text) if settings.text else plan)
 
 

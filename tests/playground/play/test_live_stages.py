@@ -12,7 +12,7 @@ def test_the_stages_are_those_of_the_kernel_and_the_nest_that_of_the_script(plan
     kernel = gn.compile(**FIRST.gather, schedule=str(plan.schedule))
     assert [stage.text for stage in made][-1] == list(kernel.stages.values())[-1]
     assert stage_names(made)[:2] == ["00-operator", "01-normalize-gather"]
-    assert nest_of(made) == begin(FIRST).script.nest
+    assert nest_of(made) == begin(FIRST).nest
 
 
 def test_a_gather_that_does_not_exist_is_a_mistake():
@@ -23,16 +23,15 @@ def test_a_gather_that_does_not_exist_is_a_mistake():
 
 
 def test_an_illegal_step_marks_the_loop_in_the_nest_before_it():
-    begun = begin(dataclasses.replace(FIRST, steps=FIRST.steps + 'parallel("inner")'))
-    mistake = begun.mistake
+    mistake = begin(dataclasses.replace(FIRST, steps=FIRST.steps + 'parallel("inner")'))
     assert mistake.title == 'Line 6 of the steps: parallel("inner")'
     assert mistake.message.startswith("inner stands in indices_i, which is not parallel. Way out: ")
-    assert mistake.text == begun.script.nest
+    assert mistake.text == begin(FIRST).nest
     assert mistake.text.splitlines()[mistake.line - 1].strip() == "for inner(j) in 0..whole step 8:"
 
 
 def test_a_line_that_cannot_be_read_is_a_mistake_without_a_nest():
-    mistake = begin(dataclasses.replace(FIRST, steps="tile(indices, 64)")).mistake
+    mistake = begin(dataclasses.replace(FIRST, steps="tile(indices, 64)"))
     assert mistake.message.startswith("expected a text or a number, got indices")
     assert (mistake.text, mistake.line) == ("", None)
 
@@ -66,5 +65,5 @@ def test_a_pass_that_rejects_an_edited_stage_says_so_and_shows_the_stage(plan, e
 @pytest.mark.parametrize("operator", ["gather_nd", "gather_elements", "gather_grad", "gather_nd_grad"])
 def test_each_operator_has_stages_and_a_nest(operator):
     indices = {"gather_nd": "30x1xi64", "gather_nd_grad": "30x1xi64", "gather_elements": "20x8xi64"}
-    begun = begin(Settings(operator, "20x8xf32", indices.get(operator, "30xi64")))
-    assert nest_of(stages(begun.script.plan)) == begun.script.nest
+    script = begin(Settings(operator, "20x8xf32", indices.get(operator, "30xi64")))
+    assert nest_of(stages(script.plan)) == script.nest

@@ -24,7 +24,7 @@ def worker(tmp_path_factory):
 
 def edited(old, new):
     """Return the settings with the last stage edited."""
-    text = stages(begin(SMALL).script.plan)[-1].text
+    text = stages(begin(SMALL).plan)[-1].text
     assert old in text
     return dataclasses.replace(SMALL, stage="15-cse", text=text.replace(old, new, 1))
 

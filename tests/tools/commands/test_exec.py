@@ -42,7 +42,7 @@ def test_the_command_line_goes_before_the_comment_of_the_file(stage, capsys, tmp
     np.save(tmp_path / "indices.npy", np.array([[4, -5], [0, 1]]))
     status, _, error = outcome(capsys, stage, "--indices", tmp_path / "indices.npy")
     assert status == 1
-    assert "the stage is of other arrays: pass those that it was made for" in error
+    assert "the stage is of other arrays: pass the arrays of its gather" in error
     assert outcome(capsys, stage, "--indices", "[4,-5,0]xi64", "--engine", "numba")[0] == 0
 
 

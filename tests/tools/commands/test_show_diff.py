@@ -57,13 +57,3 @@ def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, patched):
     assert second.count("memref.prefetch") > first.count("memref.prefetch") > 0
     diff = gathernest(*ROWS, *words, "--diff", "prefetch#2").out
     assert patched(first, diff) == second
-
-
-def test_on_a_terminal_the_loops_are_before_the_declarations(gathernest, monkeypatch):
-    plain = gathernest(*ROWS, "--diff", "fold-bounds").out
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("NO_COLOR", "1")
-    shown = gathernest(*ROWS, "--diff", "fold-bounds").out
-    assert sorted(shown.splitlines()) == sorted(plain.splitlines())
-    assert plain.index("func.func") < plain.index("gather.loop")
-    assert shown.index("func.func") > shown.index("gather.loop")

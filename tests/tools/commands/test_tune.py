@@ -91,7 +91,7 @@ def test_records_are_exported_and_imported_again(gathernest, file, tmp_path, unn
     assert read_records(shipped) == read_records(file)
     file.unlink()
     ended = gathernest("tune", "--import", str(shipped))
-    assert ended.out == f"Took 1 of 1 record, those that are better than ours; {file} has 1 now.\n"
+    assert ended.out == f"Took 1 of 1 record, each better than ours; {file} has 1 now.\n"
     assert read_records(shipped) == read_records(file)
     facts = json.loads(gathernest("tune", "--import", str(shipped), "--json").out)
     assert facts == {"file": str(file), "given": 1, "taken": 0, "records": 1, "other_cpus": []}
