@@ -211,6 +211,10 @@ def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
     return outer_stride == inner_stride * trips
 
 
+def _product(sizes: Sequence[int]) -> int:
+    return DYNAMIC if DYNAMIC in sizes else math.prod(sizes)
+
+
 def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str, Groups]) -> Operand:
     dims: list[LoopName] = []
     groups: list[tuple[int, ...]] = []
@@ -218,13 +222,12 @@ def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str,
         if (start := getattr(role, name)) is not None:
             dims += numbered(role.label(name), len(merged[role.name]))
             groups += [tuple(start + dim for dim in group) for group in merged[role.name]]
-    sizes = [[array.shape[dim] for dim in group] for group in groups]
-    shape = tuple([DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes])
-    strides = array.strides
-    if strides is None and len(array.shape) != sum(map(len, groups)):
+    sizes, strides = array.shape, array.strides
+    shape = tuple([sizes[group[0]] if len(group) == 1 else _product([sizes[dim] for dim in group]) for group in groups])
+    if strides is None and len(sizes) != sum(map(len, groups)):
         grouped = {dim for group in groups for dim in group}
-        if any(size != 1 and dim not in grouped for dim, size in enumerate(array.shape)):
-            strides = contiguous_strides(array.shape, 1)
-    if strides is None or 0 in array.shape:
+        if any(size != 1 and dim not in grouped for dim, size in enumerate(sizes)):
+            strides = contiguous_strides(sizes, 1)
+    if strides is None or 0 in sizes:
         return Operand(tuple(dims), tuple(groups), shape, None)
     return Operand(tuple(dims), tuple(groups), shape, tuple(strides[group[-1]] if group else 1 for group in groups))

@@ -3,15 +3,13 @@
 import functools
 
 from ...ir.errors import ScheduleError
-from ...lowering.schedule.checks import Check, choose_check
-from ...lowering.schedule.choose import choose, reasons_of
+from ...lowering.schedule.choose import Choice, choose
 from ...lowering.schedule.machine_model import MachineModel
-from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.shape import NestShape
 from ...lowering.schedule.shared_kernels import share_kernel
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ..host.knobs import knobs
-from ..host.machine import machine_model, sharing_threads
+from ..host.machine import sharing_threads
 from ..tuned_schedules.store import Tuned, tuned_schedules
 
 
@@ -33,22 +31,11 @@ def reject_tuned(problem_class: str, error: ScheduleError) -> None:
         schedules.reject(problem_class, error)
 
 
-def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
-    """Return the schedule that is predicted to be the fastest."""
-    return choice_for(nest, machine_model(), is_gradient=is_gradient)
-
-
 @functools.lru_cache(maxsize=1024)
 def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool) -> Choice:
-    """Return the same for a machine; it is remembered, since choosing takes some hundred microseconds."""
+    """Return the choice of a schedule for a machine, which is remembered: it takes some hundred microseconds."""
     found = choose(nest, machine, is_gradient=is_gradient)
-    schedule = found.schedule if is_gradient else share_kernel(nest, machine, found.schedule)
-    return Choice(schedule, (*reasons_of(schedule), *found.reasons))
-
-
-def chosen_check(nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool) -> Check | None:
-    """Return the check of a result's indices, unless that is a nest of its own."""
-    return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient)
+    return found if is_gradient else Choice(share_kernel(nest, machine, found.schedule), found.compared)
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:

@@ -6,7 +6,7 @@ gain clearly. Where memory is the limit, prefetches take no predicted time and g
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...ir.loop_name import LoopName
@@ -22,7 +22,7 @@ from .prefetch_heuristic import (
     prefetches_of_bags,
     slices_ahead,
 )
-from .schedule import Choice, Names, Schedule, Tiles
+from .schedule import Names, Schedule, Tiles
 from .shape import Loop, Loops, NestShape, trips
 from .steps import (
     MAX_PARTS,
@@ -46,7 +46,7 @@ from .steps import (
 from .thresholds import TILE_SIZES
 
 if TYPE_CHECKING:
-    from .predict import Model
+    from .predict import Comparison, Model
 
 # Why a schedule has a step. Steps whose worth is predicted have times for a reason.
 WHY: dict[type[Step], str] = {
@@ -60,11 +60,20 @@ WHY: dict[type[Step], str] = {
 }
 
 
-def reasons_of(schedule: Schedule) -> tuple[str, ...]:
-    """Return why a schedule has its steps, one sentence each."""
-    shared = [name for name in schedule.parallel if not LoopName(name).nest]
-    who = f"threads share {' and '.join(shared)}" if shared else "one thread: to start others takes longer"
-    return (who, *(WHY[type(step)].format(**vars(step)) for step in schedule if type(step) in WHY))
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A schedule, and the comparisons of predicted times that led to it."""
+
+    schedule: Schedule
+    compared: "tuple[Comparison | str, ...]" = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One sentence for each step that has a reason, and for each comparison."""
+        shared = [name for name in self.schedule.parallel if not LoopName(name).nest]
+        who = f"threads share {' and '.join(shared)}" if shared else "one thread: to start others takes longer"
+        steps = (WHY[type(step)].format(**vars(step)) for step in self.schedule if type(step) in WHY)
+        return (who, *steps, *map(str, self.compared))
 
 
 def choose(nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Choice:
@@ -111,7 +120,7 @@ def _choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
     lanes = _lanes(nest, machine)
     plain = _with_vectors(nest, machine, _gather_loops(nest, machine), lanes)
     if not plain.tiles and lanes is None:  # its first call does not wait for the cost model
-        return Choice(plain, ())
+        return Choice(plain)
     from .predict import Model
 
     model = Model(nest, machine)
@@ -481,7 +490,7 @@ def _choose_bags(nest: NestShape, machine: MachineModel) -> Choice:
     cached = choose_bag_loops(nest, machine)
     name, size = nest.innermost
     if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
-        return Choice(cached, ())
+        return Choice(cached)
     from .predict import Model
 
     options = [cached, cached.put(StreamStores())]

@@ -15,7 +15,6 @@ memory. Indices are taken for uniformly random and new in each call. Caches evic
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
@@ -23,7 +22,7 @@ from . import thresholds as fixed
 from .checks import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
-from .schedule import Schedule, time_text
+from .schedule import Schedule
 from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
 from .steps import (
     BoundInner,
@@ -77,6 +76,26 @@ class Terms(NamedTuple):
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+class Comparison(NamedTuple):
+    """The schedule that was taken, the best of the others, and the predicted times of both in microseconds."""
+
+    found: Schedule
+    found_us: float
+    other: Schedule
+    other_us: float
+
+    def __str__(self) -> str:
+        own, instead = (
+            ",".join(str(step) for step in one if step not in two) or "without"
+            for one, two in ((self.found, self.other), (self.other, self.found))
+        )
+        return f"{own}: {_time(self.found_us)} predicted; {instead}: {_time(self.other_us)}"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
 
 class Team(NamedTuple):
@@ -203,19 +222,15 @@ class Model:
             self._times[key] = schedule, self.predict(schedule, ascending=ascending).time_us
         return self._times[key][1]
 
-    def choose(self, options: Sequence[Schedule], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
+    def choose(self, options: Sequence[Schedule], gain: float = 1.0) -> "tuple[Schedule, tuple[Comparison, ...]]":
         """Return the first option whose predicted time is at most `gain` times the least one, and why."""
         if len(options) == 1:
             return options[0], ()
-        timed = [(round(self.time_us(schedule), 3), schedule) for schedule in options]
-        most_us = gain * min(map(itemgetter(0), timed))
-        found_us, found = next(each for each in timed if each[0] <= most_us)
-        other_us, other = min((each for each in timed if each[1] is not found), key=itemgetter(0))
-        own, instead = (
-            ",".join(str(step) for step in one if step not in two) or "without"
-            for one, two in ((found, other), (other, found))
-        )
-        return found, (f"{own}: {time_text(found_us)} predicted; {instead}: {time_text(other_us)}",)
+        times_us = [round(self.time_us(schedule), 3) for schedule in options]
+        most_us = gain * min(times_us)
+        place = next(place for place, time_us in enumerate(times_us) if time_us <= most_us)
+        other_us, other = min((us, at) for at, us in enumerate(times_us) if at != place)
+        return options[place], (Comparison(options[place], times_us[place], options[other], other_us),)
 
     def predict(self, schedule: Schedule, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule.
@@ -629,32 +644,29 @@ def line_times(
         is_row: whether it is a row.
         tuple_size: indices of each place: a core has fewer places under way where each takes more instructions.
     """
-    own, latency = machine.line_ns, parts[MEMORY] * machine.memory_ns
+    own, near, alone = machine.line_ns, machine.near_line_ns, machine.alone_line_ns
+    l1_ns, l2_ns, last, memory = own[L1], own[L2], parts[L3], parts[MEMORY]
     l2 = max(parts[L2] - min(machine.l1_bytes / span_bytes, 1.0), 0.0)
-    parts = 0.0, l2, parts[L3], parts[MEMORY]
-    l2_ns, following = l2 * (own[L2] - own[L1]), copy_ns(machine, LINE_BYTES, parts)
-    beside_ns, late = beside * following, min(beside, 1.0)
-
-    def of_both(last_ns: float, memory_ns: float) -> tuple[float, float]:
-        return parts[L3] * (last_ns - own[L1]), parts[MEMORY] * (memory_ns - own[L1])
-
-    into_l2 = (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
-    far_ns, near = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns)
+    following = copy_ns(machine, LINE_BYTES, (0.0, l2, last, memory))
+    beside_ns, l2_line_ns, into_l2 = beside * following, l2 * (l2_ns - l1_ns), (last + memory) * (l2_ns - l1_ns)
     later = tuple_size * (fixed.ROWS_ALONE if is_row else 1.0)
-    alone = of_both(*(later * line_ns for line_ns in machine.alone_line_ns))
+    far_ns = last * (own[L3] - l1_ns) + memory * (own[MEMORY] - l1_ns)
+    near_ns = last * (near[0] - l1_ns) + memory * (near[1] - l1_ns)
+    alone_memory_ns = memory * (later * alone[1] - l1_ns)
+    alone_ns = last * (later * alone[0] - l1_ns) + alone_memory_ns
     # Without prefetches, the window of instructions waits for some of L1's lines.
-    both_ns = l2_ns + far_ns + beside_ns
-    waits = max((machine.alone_line_ns[0] - own[L1]) / max(own[L3] - own[L1], 1e-9) - 1, 0.0)
-    late_ns = waits * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
-    late_ns += max(alone[1] - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
+    waits = max((alone[0] - l1_ns) / max(own[L3] - l1_ns, 1e-9) - 1, 0.0)
+    late_ns = waits * last * LINE_BYTES / machine.copy_bytes_per_ns[1]
+    late_ns += max(alone_memory_ns - memory * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
+    both_ns = l2_line_ns + far_ns + beside_ns
     return Lines(
         both_ns,
         both_ns + into_l2,
-        l2_ns + sum(near) + beside_ns,
-        l2_ns + sum(alone) + beside_ns + late * late_ns,
-        l2_ns + far_ns + into_l2 + beside_ns,
+        l2_line_ns + near_ns + beside_ns,
+        l2_line_ns + alone_ns + beside_ns + min(beside, 1.0) * late_ns,
+        l2_line_ns + far_ns + into_l2 + beside_ns,
         following,
-        latency,
+        memory * machine.memory_ns,
     )
 
 

@@ -17,7 +17,7 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.checks import CountedCheck, FusedCheck, StagedCheck
-from gathernest.lowering.schedule.choose import choose, choose_bag_loops, gradient_ways, reasons_of
+from gathernest.lowering.schedule.choose import choose, choose_bag_loops, gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.predict import Model
 from gathernest.lowering.schedule.schedule import Schedule
@@ -47,8 +47,7 @@ def case_of(line: str) -> tuple[NestShape, MachineModel]:
 def say_choice(*, is_gradient: bool = False) -> Callable[..., list[str]]:
     def say(nest: NestShape, machine: MachineModel) -> list[str]:
         choice = choose(nest, machine, is_gradient=is_gradient)
-        reasons = (*reasons_of(choice.schedule), *choice.reasons)
-        return [str(choice.schedule) or "none", *(f"- {reason}" for reason in reasons)]
+        return [str(choice.schedule) or "none", *(f"- {reason}" for reason in choice.reasons)]
 
     return say
 
