@@ -15,14 +15,13 @@ from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.checks import Check, CountedCheck, FusedCheck, StagedCheck, choose_check
 from ...lowering.schedule.choose import Choice
 from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
-from ...lowering.schedule.shared_kernels import without_checks
+from ...lowering.schedule.shared_kernels import choose_shared, without_checks
 from ...lowering.schedule.steps import BoundInner
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import machine_model, sharing_threads
-from ..tuned_schedules.store import Tuned
+from ..tuned_schedules.store import Tuned, problem_class, tuned_schedule
 from .layout import Layout
-from .select_schedule import choice_for, problem_class, tuned_schedule
 
 # This text separates the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
@@ -171,7 +170,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     if schedule is None and tuned is not None and tuned.schedule is not None:
         why, schedule = TUNED, tuned.schedule
     elif schedule is None:
-        why = choice_for(nest, machine, is_gradient=is_gradient)
+        why = choose_shared(nest, machine, is_gradient=is_gradient)
         schedule = why.schedule
     bound = schedule.get(BoundInner)
     row_range = None if bound is None else (bound.least, bound.most)

@@ -17,11 +17,11 @@ from ...kernels.host.cpu import OtherLoad, cpu_model, usable_cores
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.runtime.layout import Layout
-from ...kernels.runtime.select_schedule import choice_for
 from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
+from ...lowering.schedule.shared_kernels import choose_shared
 from ..console.terminal import markdown_table, time_text
 from .cases import BY_NAME, Case, problem_of_case
 from .measure import OURS, geometric_mean, measure
@@ -204,7 +204,7 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
 
 def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
     nest = Layout.of(problem_of_case(case)).nest
-    chosen = str(choice_for(nest, machine, is_gradient=case.is_gradient).schedule)
+    chosen = str(choose_shared(nest, machine, is_gradient=case.is_gradient).schedule)
     model = Model(nest, machine, is_gradient=case.is_gradient)
     named = [
         Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)
