@@ -18,6 +18,7 @@ kernel's arguments. All strides are in bytes, or all in elements; None stands fo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .array_spec import contiguous_strides
 from .loop_name import LoopName
@@ -26,16 +27,14 @@ from .semantics import DYNAMIC
 Groups = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Strided:
+class Strided(NamedTuple):
     """A shape and its strides in one unit, None for C-contiguous; a single stride may be None when it is not known."""
 
     shape: tuple[int, ...]
     strides: tuple[int | None, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """One array of a canonical gather, as a view of the caller's array.
 
     Attributes:
@@ -65,8 +64,7 @@ class Operand:
         return next(place for place, dim in enumerate(self.dims) if dim.role == role)
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalGather:
+class CanonicalGather(NamedTuple):
     """The three arrays of a gather with their dimensions merged."""
 
     data: Operand

@@ -15,7 +15,7 @@ memory. Indices are taken for uniformly random and new in each call. Caches evic
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
@@ -208,7 +208,7 @@ class Model:
         self._ahead = next((name for name, _ in reversed(nest.loops) if name not in self._row), None)
         span = nest.span_bytes if nest.axes and not is_gradient else nest.table_bytes
         self._count_lines(max(span, 1))
-        self._memory: dict[Any, Any] = {}
+        self._traffics: dict[tuple[bool, int, float, float], Traffic] = {}
         self._times: dict[tuple[int, bool], tuple[Schedule, float]] = {}
         self._staged_check_ns = self._check_ns(bits)
         # The steps of loops that were predicted last, the loops, and how threads share them.
@@ -362,9 +362,9 @@ class Model:
 
     def _traffic(self, stream: bool, threads: int, own_bytes: float, beside: float) -> Traffic:
         """Return the bytes that pass once in a call, and the times of lines, which have all prefetches in common."""
-        key = "traffic", stream, threads, own_bytes, beside
-        if key in self._memory:
-            return self._memory[key]
+        key = stream, threads, own_bytes, beside
+        if key in self._traffics:
+            return self._traffics[key]
         nest, machine = self._nest, self._machine
         passing = self._index_bytes + (nest.out_bytes if self._adds else 0 if stream else self._out_bytes)
         last = held(
@@ -391,9 +391,10 @@ class Model:
         stores_ns, written = self._stores(stream, stored)
         read += 0.0 if stream else written  # a cached store reads the line first
         line_bytes = (1 + beside) * LINE_BYTES * table[MEMORY]
-        found = Traffic(first, again, stored, table, last.table, stores_ns, indices_ns, line_bytes, read, written)
-        self._memory[key] = found
-        return found
+        self._traffics[key] = Traffic(
+            first, again, stored, table, last.table, stores_ns, indices_ns, line_bytes, read, written
+        )
+        return self._traffics[key]
 
     def _stores(self, stream: bool, stored: Parts) -> tuple[float, float]:
         """Return the nanoseconds of the result, and its bytes of memory."""
@@ -514,11 +515,8 @@ class Model:
 
     def _check_ns(self, bits: int | None) -> float:
         """Return the nanoseconds of a check by itself, which may stage positions of 8 or 16 bits."""
-        return (
-            trips(self._nest.checked) * self._machine.check_ns * (1 if bits is None else 2)
-            if self._nest.checked
-            else 0.0
-        )
+        checked = self._nest.checked
+        return trips(checked) * self._machine.check_ns * (1 if bits is None else 2) if checked else 0.0
 
     def _sort_ns(self, schedule: Schedule) -> float:
         """Return the nanoseconds of a counting sort of the indices."""
@@ -539,9 +537,6 @@ class Model:
 
     def _copy_uops(self, lanes: int | None, stream: bool, is_known: bool) -> float:
         """Return the instructions that copy all rows or elements whose indices are resolved."""
-        key = "copy", lanes, stream, is_known
-        if key in self._memory:
-            return self._memory[key]
         width, vector_bytes = self._nest.width_bytes, self._machine.vector_bytes
         wide = max((lanes or 1) * width / vector_bytes, 1.0)  # a wider vector is several instructions
         if not self._row:
@@ -562,7 +557,6 @@ class Model:
             stored = -(-run_bytes // STREAM_BYTES) if stream else loaded
             moves = 1 if is_known else fixed.VECTOR_UOPS / 2  # without a loop each is one instruction
             uops = self._out_bytes // max(run_bytes, 1) * (each + moves * (loaded + stored))
-        self._memory[key] = uops
         return uops
 
     def _sum_uops(self, schedule: Schedule, team: Team, passes: int, resolve: float) -> float:

@@ -40,8 +40,11 @@ class NestShape:
         row: the loops among `loops` that copy the slice of one index.
         innermost: the last of `loops`.
         axes: the dimensions of data that indices select from.
+        tuple_size: indices for each slice: one for each axis that they select from.
         indices: the number of indices, a tuple counting as one.
-        out_bytes, table_bytes, row_bytes: bytes that are written, of data, and of the slice of one index.
+        out_bytes, table_bytes: bytes that are written, and of data.
+        span_bytes: bytes of data that one loop over the indices can reach.
+        row_bytes: bytes of the slice of one index.
         is_row: whether the innermost loop copies the slice of one index.
         sums_bags: whether a loop over bags adds up rows.
     """
@@ -62,9 +65,11 @@ class NestShape:
     row: tuple[Loop, ...] = field(init=False, compare=False, repr=False)
     innermost: Loop = field(init=False, compare=False, repr=False)
     axes: tuple[Loop, ...] = field(init=False, compare=False, repr=False)
+    tuple_size: int = field(init=False, compare=False, repr=False)
     indices: int = field(init=False, compare=False, repr=False)
     out_bytes: int = field(init=False, compare=False, repr=False)
     table_bytes: int = field(init=False, compare=False, repr=False)
+    span_bytes: int = field(init=False, compare=False, repr=False)
     row_bytes: int = field(init=False, compare=False, repr=False)
     is_row: bool = field(init=False, compare=False, repr=False)
     sums_bags: bool = field(init=False, compare=False, repr=False)
@@ -75,6 +80,7 @@ class NestShape:
         )
         loops = tuple([loop for loop in copied if loop[1] != 1])
         row = tuple([loop for loop in loops if loop[0] not in self.looked_up and loop[0].role in ("inner", "unit")])
+        axes = tuple([loop for loop in table if loop[0].role == "axis"])
         innermost = loops[-1] if loops else (LoopName(), 1)
         self.__dict__.update(
             copied=copied,
@@ -83,10 +89,12 @@ class NestShape:
             loops=loops,
             row=row,
             innermost=innermost,
-            axes=tuple([loop for loop in table if loop[0].role == "axis"]),
+            axes=axes,
+            tuple_size=max(len(axes), 1),
             indices=trips([loop for loop in copied if loop[0] in self.looked_up]),
             out_bytes=self.width_bytes * trips(copied),
             table_bytes=self.width_bytes * trips(table),
+            span_bytes=self.width_bytes * trips(table[table.index(axes[0]) if axes else len(table) :]),
             row_bytes=self.width_bytes * trips(row),
             is_row=innermost in row,
             sums_bags=any(name.role == "bag" for name, _ in copied),
@@ -96,12 +104,6 @@ class NestShape:
     def all_index_bytes(self) -> int:
         """Bytes of the indices."""
         return self.index_bytes * self.indices
-
-    @property
-    def span_bytes(self) -> int:
-        """Bytes of data that one loop over the indices can reach."""
-        axis = self.table.index(self.axes[0]) if self.axes else len(self.table)
-        return self.width_bytes * trips(self.table[axis:])
 
     @property
     def has_plain_rows(self) -> bool:
@@ -125,11 +127,6 @@ class NestShape:
         """Whether one loop over the indices copies rows of one loop, each at a position of the one axis."""
         is_nest_of_rows = [name for name, _ in self.loops] == ["indices", "inner"]
         return is_nest_of_rows and len(self.axes) == 1 and all(name.loop == name for name, _ in self.table)
-
-    @property
-    def tuple_size(self) -> int:
-        """Indices for each slice: one for each axis that they select from."""
-        return max(len(self.axes), 1)
 
     @property
     def run_bytes(self) -> int:
