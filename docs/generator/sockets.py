@@ -115,7 +115,7 @@ def predict(cases: Sequence[Case], machine: Sockets) -> list[Predicted]:
 def _predicted(case: Case, machine: Sockets, threads: int) -> Terms:
     problem = problem_of_case(case)
     nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
-    return predict_terms(choose_shared(nest, model, is_gradient=False).schedule, nest, model)
+    return predict_terms(choose_shared(nest, model).schedule, nest, model)
 
 
 def predictions_as_markdown(predicted: Sequence[Predicted]) -> str:

@@ -76,6 +76,7 @@ class Layout:
             self._checked(loops) if self.has_check else (),
             self.width_bytes,
             tuple(zip(canonical.data.dims, canonical.data.shape, strict=True)),
+            is_gradient=problem.gradient is not None,
             scales=problem.gradient is not None and problem.gradient.scale != 1,
             looked_up=frozenset(canonical.indices.dims),
             index_bytes=problem.indices.dtype.itemsize,

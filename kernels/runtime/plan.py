@@ -165,17 +165,17 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         return Plan(layout, NO_SCHEDULE, key, action, "the caller gave the pipeline", given=schedule)
     takes_tuned = takes_tuned and schedule is None and action == "run"
     tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
-    is_gradient, machine = problem.gradient is not None, machine_model()
+    machine = machine_model()
     why: Choice | str = "given by the caller"
     if schedule is None and tuned is not None and tuned.schedule is not None:
         why, schedule = TUNED, tuned.schedule
     elif schedule is None:
-        why = choose_shared(nest, machine, is_gradient=is_gradient)
+        why = choose_shared(nest, machine)
         schedule = why.schedule
     bound = schedule.get(BoundInner)
     row_range = None if bound is None else (bound.least, bound.most)
     _check_row(layout.canonical, layout.width_bytes, schedule.row_bytes, row_range)
-    check = choose_check(nest, schedule, machine, is_fresh=problem.is_fresh, is_gradient=is_gradient)
+    check = choose_check(nest, schedule, machine, is_fresh=problem.is_fresh)
     if isinstance(check, FusedCheck) and tuned is None and not isinstance(why, str):
         schedule = without_checks(schedule)
     key = f"{kernel_class}, schedule {str(schedule) or 'none'}"

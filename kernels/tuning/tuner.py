@@ -188,7 +188,7 @@ class Tuner:
         model = Model(nest, machine)
         self._predict = lambda schedule: model.predict(schedule).time_us
         self.default = plan.schedule
-        self._space = Space(nest, self.default, replace(machine, threads=sharing_threads()), problem.adds)
+        self._space = Space(nest, self.default, replace(machine, threads=sharing_threads()))
         self._out = np.zeros(problem.result.shape, problem.result.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}

@@ -76,9 +76,9 @@ class Choice:
         return (who, *steps, *map(str, self.compared))
 
 
-def choose(nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Choice:
+def choose(nest: NestShape, machine: MachineModel) -> Choice:
     """Return the candidate of the least predicted time, and what it was chosen from."""
-    if is_gradient:
+    if nest.is_gradient:
         return _choose_gradient(nest, machine)
     return _choose_bags(nest, machine) if nest.sums_bags else _choose_gather(nest, machine)
 
@@ -310,7 +310,7 @@ def _choose_gradient(nest: NestShape, machine: MachineModel) -> Choice:
         return Choice(ways[0], ("one thread adds: there is little to add, and to clear",))
     from .predict import Model
 
-    model = Model(nest, machine, is_gradient=True)
+    model = Model(nest, machine)
     found, why = model.choose(ways, fixed.LEAST_PREDICTED_GAIN)
     bodies = [found]
     if not (found.has(GroupIndices) or found.has(FuseIntoOwners)) and clears_in_vectors(nest):

@@ -187,26 +187,26 @@ class Work(NamedTuple):
 class Model:
     """What the schedules of one nest cost on a machine; parts of predictions are remembered."""
 
-    def __init__(self, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False):
+    def __init__(self, nest: NestShape, machine: MachineModel):
         self._nest, self._machine = nest, machine
-        self._adds, self._sums = is_gradient, nest.sums_bags
+        self._adds, self._sums = nest.is_gradient, nest.sums_bags
         self._row = dict(nest.row)
         self._row_bytes, self._uop_ns = nest.row_bytes, machine.uop_ns
         self._places = nest.out_bytes // max(self._row_bytes, 1)
         self._is_shared = machine.threads > 1 and (
-            is_gradient
+            self._adds
             or self._sums
             or machine.is_worth_sharing(nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes)
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
         resolve_uops = fixed.VECTOR_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
-        bits = None if is_gradient else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
+        bits = None if self._adds else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
         self._staged, self._resolve_uops = bits, 1 if bits else resolve_uops
-        self._out_bytes = nest.table_bytes if is_gradient else nest.written_bytes
+        self._out_bytes = nest.table_bytes if self._adds else nest.written_bytes
         self._run = nest.innermost[1]
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name, _ in reversed(nest.loops) if name not in self._row), None)
-        span = nest.span_bytes if nest.axes and not is_gradient else nest.table_bytes
+        span = nest.span_bytes if nest.axes and not self._adds else nest.table_bytes
         self._count_lines(max(span, 1))
         self._traffics: dict[tuple[bool, int, float, float], Traffic] = {}
         self._times: dict[tuple[int, bool], tuple[Schedule, float]] = {}
@@ -304,7 +304,7 @@ class Model:
         own_bytes = max(nest.table_bytes * team.row_share / team.owners, 1)
         beside = max((1 + self._beside) * team.row_share - 1, 0.0)
         traffic = self._traffic(False, team.threads, own_bytes, beside)
-        check = choose_check(nest, schedule, machine, is_fresh=False, is_gradient=True)
+        check = choose_check(nest, schedule, machine, is_fresh=False)
         counts, bits = isinstance(check, CountedCheck), check.bits if isinstance(check, StagedCheck) else None
         passes = 1 if grouped else team.passes
         index_bytes = bits * nest.indices // 8 if bits else self._index_bytes
@@ -596,9 +596,9 @@ class Model:
         return self._places * (row + adding) + self._out_bytes // max(elements * sum_bytes, 1) * bag
 
 
-def predict(schedule: Schedule, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Terms:
+def predict(schedule: Schedule, nest: NestShape, machine: MachineModel) -> Terms:
     """Return the terms of the time of a call; the machine has the number of threads."""
-    return Model(nest, machine, is_gradient=is_gradient).predict(schedule)
+    return Model(nest, machine).predict(schedule)
 
 
 def parts_of(l2: float, last: float) -> Parts:

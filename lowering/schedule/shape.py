@@ -26,6 +26,7 @@ class NestShape:
         checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
         width_bytes: bytes an element.
         table: (name, size) of the dimensions of data.
+        is_gradient: whether slices are added to positions of data, so that out is the table.
         scales: whether it is a gradient whose sums are scaled.
         looked_up: the loops that the indices depend on.
         index_bytes: bytes an index.
@@ -53,6 +54,7 @@ class NestShape:
     checked: tuple[Loop, ...]
     width_bytes: int
     table: tuple[Loop, ...] = ()
+    is_gradient: bool = False
     scales: bool = False
     looked_up: frozenset[str] = frozenset()
     index_bytes: int = 8

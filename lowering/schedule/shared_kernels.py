@@ -69,10 +69,10 @@ OTHERS = (HoistIndices, InterchangeLoops, OtherStep, Unroll)
 
 
 @functools.lru_cache(maxsize=1024)
-def choose_shared(nest: NestShape, machine: MachineModel, *, is_gradient: bool) -> Choice:
+def choose_shared(nest: NestShape, machine: MachineModel) -> Choice:
     """Return the choice of a schedule that gathers of other sizes share; it takes some hundred microseconds once."""
-    found = choose(nest, machine, is_gradient=is_gradient)
-    return found if is_gradient else Choice(share_kernel(nest, machine, found.schedule), found.compared)
+    found = choose(nest, machine)
+    return found if nest.is_gradient else Choice(share_kernel(nest, machine, found.schedule), found.compared)
 
 
 def share_kernel(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Schedule:

@@ -127,8 +127,8 @@ def measure_regret(
 def _regretted(case: Case, rounds: int, threads: int, most: int) -> Regretted:
     chosen = compile_case(case, ArraySpec(case.indices, np.dtype(case.index_dtype)))
     nest, machine = chosen.plan.layout.nest, machine_model()
-    model = Model(nest, machine, is_gradient=case.is_gradient)
-    proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
+    model = Model(nest, machine)
+    proposed = candidates(Space(nest, chosen.schedule, machine))
     first, *others = _first(proposed, most, lambda schedule: model.predict(schedule).time_us)
     timed = partial(measure, case, rounds=rounds, threads=threads, is_alone=True)
     found = timed([Gathernest(), *map(WithSchedule, others)])
@@ -204,8 +204,8 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
 
 def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
     nest = Layout.of(problem_of_case(case)).nest
-    chosen = str(choose_shared(nest, machine, is_gradient=case.is_gradient).schedule)
-    model = Model(nest, machine, is_gradient=case.is_gradient)
+    chosen = str(choose_shared(nest, machine).schedule)
+    model = Model(nest, machine)
     named = [
         Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)
         for text in dict.fromkeys([chosen, *measured_us])
