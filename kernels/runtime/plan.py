@@ -178,13 +178,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     check = choose_check(nest, schedule, machine, is_fresh=problem.is_fresh)
     if isinstance(check, FusedCheck) and tuned is None and not isinstance(why, str):
         schedule = without_checks(schedule)
-    key = f"{kernel_class}, schedule {str(schedule) or 'none'}"
-    if isinstance(check, StagedCheck):
-        key += f", positions of {check.bits} bits staged by the check"
-    elif isinstance(check, CountedCheck):
-        key += f", lists counted{', result staged' if check.keeps_out else ''}"
-    elif check is not None:
-        key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
+    key = f"{kernel_class}, schedule {str(schedule) or 'none'}{f', {check}' if check else ''}"
     return Plan(layout, schedule, key, action, why, tuned, check=check)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -38,12 +38,8 @@ MOST_TRIED = 10
 BUSY = 0.25
 # A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure.
 FAR_SLOWER = 3.0
-
-
-class Timer(Protocol):
-    """Times candidates in turn, as `time_interleaved` does."""
-
-    def __call__(self, candidates: Mapping[str, Call], *, rounds: int) -> Timings: ...
+# Times calls by name, as `time_interleaved` does with its argument `rounds`.
+Timer = Callable[..., Timings]
 
 
 @dataclass(frozen=True, slots=True)

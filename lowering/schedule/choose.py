@@ -83,6 +83,13 @@ def choose(nest: NestShape, machine: MachineModel) -> Choice:
     return _choose_bags(nest, machine) if nest.sums_bags else _choose_gather(nest, machine)
 
 
+def _model(nest: NestShape, machine: MachineModel) -> "Model":
+    """Return the cost model, which is imported when a choice needs it: the first call of a small gather does not."""
+    from .predict import Model
+
+    return Model(nest, machine)
+
+
 # Tiles that threads share
 
 
@@ -119,11 +126,9 @@ def _choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
         return Choice(Schedule(), (f"{nest.out_bytes} B are copied without a schedule: no pass pays",))
     lanes = _lanes(nest, machine)
     plain = _with_vectors(nest, machine, _gather_loops(nest, machine), lanes)
-    if not plain.tiles and lanes is None:  # its first call does not wait for the cost model
+    if not plain.tiles and lanes is None:
         return Choice(plain)
-    from .predict import Model
-
-    model = Model(nest, machine)
+    model = _model(nest, machine)
     bodies = [_with_prefetches(nest, machine, each) for each in _stores(nest, machine, plain)]
     found, why = model.choose([options[-1] for options in bodies])
     options = next(each for each in bodies if each[-1] is found)
@@ -308,9 +313,7 @@ def _choose_gradient(nest: NestShape, machine: MachineModel) -> Choice:
     ways = gradient_ways(nest, machine)
     if ways == [Schedule()]:
         return Choice(ways[0], ("one thread adds: there is little to add, and to clear",))
-    from .predict import Model
-
-    model = Model(nest, machine)
+    model = _model(nest, machine)
     found, why = model.choose(ways, fixed.LEAST_PREDICTED_GAIN)
     bodies = [found]
     if not (found.has(GroupIndices) or found.has(FuseIntoOwners)) and clears_in_vectors(nest):
@@ -491,10 +494,8 @@ def _choose_bags(nest: NestShape, machine: MachineModel) -> Choice:
     name, size = nest.innermost
     if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
         return Choice(cached)
-    from .predict import Model
-
     options = [cached, cached.put(StreamStores())]
-    return Choice(*Model(nest, machine).choose(options, fixed.LEAST_GAIN_OF_STORES))
+    return Choice(*_model(nest, machine).choose(options, fixed.LEAST_GAIN_OF_STORES))
 
 
 def choose_bag_loops(nest: NestShape, machine: MachineModel) -> Schedule:
