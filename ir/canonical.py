@@ -114,9 +114,19 @@ def canonical_gather(
         covers_data: whether the view of data has all of its elements, which a gradient clears, and not only the
             elements that a gather may read.
     """
-    arrays = {"data": data, "indices": indices, "out": out}
-    merged = {role.name: _merge_role(role, arrays, covers_data=covers_data) for role in roles}
-    return CanonicalGather(**{name: _operand(name, array, roles, merged) for name, array in arrays.items()})
+    merged: dict[str, Groups] = {}
+    for role in roles:
+        if role.name in ("axis", "tuple"):  # stay as they are
+            merged[role.name] = tuple([(dim,) for dim in range(role.count)])
+        else:
+            arrays = ((out, role.out), (indices, role.indices), (data, role.data))
+            there = [(array, first) for array, first in arrays if first is not None]
+            merged[role.name] = _merge(there, role, covers_data=covers_data)
+    return CanonicalGather(
+        _operand("data", data, roles, merged),
+        _operand("indices", indices, roles, merged),
+        _operand("out", out, roles, merged),
+    )
 
 
 def dim_names(roles: Sequence[Role], array: str) -> tuple[LoopName, ...]:
@@ -127,15 +137,7 @@ def dim_names(roles: Sequence[Role], array: str) -> tuple[LoopName, ...]:
 
 def numbered(label: str, count: int) -> list[LoopName]:
     """Return the names of `count` dimensions of one role."""
-    return [LoopName(label if count == 1 else f"{label}_{number}") for number in range(count)]
-
-
-def _merge_role(role: Role, arrays: dict[str, Strided], *, covers_data: bool) -> Groups:
-    """Group the dimensions of a role; an indexed axis and a tuple stay as they are."""
-    if role.name in ("axis", "tuple"):
-        return tuple((dim,) for dim in range(role.count))
-    names = [name for name in ("out", "indices", "data") if getattr(role, name) is not None]
-    return _merge([(arrays[name], getattr(role, name)) for name in names], role, covers_data=covers_data)
+    return [LoopName(label)] if count == 1 else [LoopName(f"{label}_{number}") for number in range(count)]
 
 
 def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -219,7 +221,7 @@ def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str,
     for role in roles:
         if (start := getattr(role, name)) is not None:
             dims += numbered(role.label(name), len(merged[role.name]))
-            groups += [tuple(start + dim for dim in group) for group in merged[role.name]]
+            groups += [tuple([start + dim for dim in group]) for group in merged[role.name]]
     sizes, strides = array.shape, array.strides
     shape = tuple([sizes[group[0]] if len(group) == 1 else _product([sizes[dim] for dim in group]) for group in groups])
     if strides is None and len(sizes) != sum(map(len, groups)):
@@ -228,4 +230,4 @@ def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str,
             strides = contiguous_strides(sizes, 1)
     if strides is None or 0 in sizes:
         return Operand(tuple(dims), tuple(groups), shape, None)
-    return Operand(tuple(dims), tuple(groups), shape, tuple(strides[group[-1]] if group else 1 for group in groups))
+    return Operand(tuple(dims), tuple(groups), shape, tuple([strides[group[-1]] if group else 1 for group in groups]))

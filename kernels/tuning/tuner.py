@@ -6,7 +6,7 @@ Nothing is recorded here; `gathernest.tune` (`kernels.tune`) does that.
 import numbers
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path

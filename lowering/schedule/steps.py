@@ -158,8 +158,7 @@ class Step:
     def __init__(self, *values: Any, **named: Any):
         fields = self.__dict__
         fields.update(self._defaults)
-        fields.update(zip(self._defaults, values, strict=False))
-        fields.update(named)
+        fields.update(zip(self._defaults, values, strict=False), **named)
         if len(fields) > len(self._defaults) or len(values) > len(fields) or REQUIRED in fields.values():
             raise TypeError(
                 f"{self.name} takes {', '.join(self.options) or 'no options'}, got {show(values)} and {show(named)}"
