@@ -18,8 +18,11 @@ MAX_DIMS = 64  # of an array of NumPy
 
 def contiguous_strides(shape: Sequence[int], itemsize_bytes: int) -> tuple[int, ...]:
     """Return the byte strides of a C-contiguous array of that shape."""
-    steps = itertools.accumulate((max(size, 1) for size in reversed(shape)), operator.mul, initial=itemsize_bytes)
-    return tuple(steps)[-2::-1]  # without the last, which is the size of the whole array
+    strides, step = list[int](), itemsize_bytes
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(strides[::-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,13 @@ class ArraySpec:
     @property
     def is_contiguous(self) -> bool:
         """Whether the array is C-contiguous; the strides of dimensions of size 1 do not matter."""
-        plain = contiguous_strides(self.shape, self.dtype.itemsize)
-        return 0 in self.shape or all(
-            size == 1 or stride == expected
-            for size, stride, expected in zip(self.shape, self.strides, plain, strict=True)
-        )
+        step = self.dtype.itemsize
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1:
+                if stride != step:
+                    return 0 in self.shape
+                step *= size
+        return True
 
     @property
     def layout_strides(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ kernel's arguments. All strides are in bytes, or all in elements; None stands fo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .array_spec import contiguous_strides
 from .loop_name import LoopName
@@ -26,16 +27,14 @@ from .semantics import DYNAMIC
 Groups = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Strided:
+class Strided(NamedTuple):
     """A shape and its strides in one unit, None for C-contiguous; a single stride may be None when it is not known."""
 
     shape: tuple[int, ...]
     strides: tuple[int | None, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """One array of a canonical gather, as a view of the caller's array.
 
     Attributes:
@@ -65,8 +64,7 @@ class Operand:
         return next(place for place, dim in enumerate(self.dims) if dim.role == role)
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalGather:
+class CanonicalGather(NamedTuple):
     """The three arrays of a gather with their dimensions merged."""
 
     data: Operand
@@ -116,9 +114,19 @@ def canonical_gather(
         covers_data: whether the view of data has all of its elements, which a gradient clears, and not only the
             elements that a gather may read.
     """
-    arrays = {"data": data, "indices": indices, "out": out}
-    merged = {role.name: _merge_role(role, arrays, covers_data=covers_data) for role in roles}
-    return CanonicalGather(**{name: _operand(name, array, roles, merged) for name, array in arrays.items()})
+    merged: dict[str, Groups] = {}
+    for role in roles:
+        if role.name in ("axis", "tuple"):  # stay as they are
+            merged[role.name] = tuple([(dim,) for dim in range(role.count)])
+        else:
+            arrays = ((out, role.out), (indices, role.indices), (data, role.data))
+            there = [(array, first) for array, first in arrays if first is not None]
+            merged[role.name] = _merge(there, role, covers_data=covers_data)
+    return CanonicalGather(
+        _operand("data", data, roles, merged),
+        _operand("indices", indices, roles, merged),
+        _operand("out", out, roles, merged),
+    )
 
 
 def dim_names(roles: Sequence[Role], array: str) -> tuple[LoopName, ...]:
@@ -129,15 +137,7 @@ def dim_names(roles: Sequence[Role], array: str) -> tuple[LoopName, ...]:
 
 def numbered(label: str, count: int) -> list[LoopName]:
     """Return the names of `count` dimensions of one role."""
-    return [LoopName(label if count == 1 else f"{label}_{number}") for number in range(count)]
-
-
-def _merge_role(role: Role, arrays: dict[str, Strided], *, covers_data: bool) -> Groups:
-    """Group the dimensions of a role; an indexed axis and a tuple stay as they are."""
-    if role.name in ("axis", "tuple"):
-        return tuple((dim,) for dim in range(role.count))
-    names = [name for name in ("out", "indices", "data") if getattr(role, name) is not None]
-    return _merge([(arrays[name], getattr(role, name)) for name in names], role, covers_data=covers_data)
+    return [LoopName(label)] if count == 1 else [LoopName(f"{label}_{number}") for number in range(count)]
 
 
 def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -211,20 +211,23 @@ def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
     return outer_stride == inner_stride * trips
 
 
+def _product(sizes: Sequence[int]) -> int:
+    return DYNAMIC if DYNAMIC in sizes else math.prod(sizes)
+
+
 def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str, Groups]) -> Operand:
     dims: list[LoopName] = []
     groups: list[tuple[int, ...]] = []
     for role in roles:
         if (start := getattr(role, name)) is not None:
             dims += numbered(role.label(name), len(merged[role.name]))
-            groups += [tuple(start + dim for dim in group) for group in merged[role.name]]
-    sizes = [[array.shape[dim] for dim in group] for group in groups]
-    shape = tuple([DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes])
-    strides = array.strides
-    if strides is None and len(array.shape) != sum(map(len, groups)):
+            groups += [tuple([start + dim for dim in group]) for group in merged[role.name]]
+    sizes, strides = array.shape, array.strides
+    shape = tuple([sizes[group[0]] if len(group) == 1 else _product([sizes[dim] for dim in group]) for group in groups])
+    if strides is None and len(sizes) != sum(map(len, groups)):
         grouped = {dim for group in groups for dim in group}
-        if any(size != 1 and dim not in grouped for dim, size in enumerate(array.shape)):
-            strides = contiguous_strides(array.shape, 1)
-    if strides is None or 0 in array.shape:
+        if any(size != 1 and dim not in grouped for dim, size in enumerate(sizes)):
+            strides = contiguous_strides(sizes, 1)
+    if strides is None or 0 in sizes:
         return Operand(tuple(dims), tuple(groups), shape, None)
-    return Operand(tuple(dims), tuple(groups), shape, tuple(strides[group[-1]] if group else 1 for group in groups))
+    return Operand(tuple(dims), tuple(groups), shape, tuple([strides[group[-1]] if group else 1 for group in groups]))

@@ -7,6 +7,7 @@ calls of the same problem class use it from then on.
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
 from ..ir.semantics import BoundsMode
 from ..lowering.schedule.schedule import Schedule
+from .host.cpu import cpu_model, package_version
 from .host.machine import machine_model, sharing_threads
 from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
@@ -23,9 +25,9 @@ from .tuned_schedules.confirmation import Confirmation
 from .tuned_schedules.records import (
     Record,
     Records,
+    arguments_of,
     change_records,
     merged,
-    new_record,
     read_records,
     records_path,
     warn,
@@ -87,12 +89,23 @@ def tune(
 
 
 def record_of(result: TuningResult) -> Record | None:
-    """Return the record of a result; None when no other schedule than the default could be timed."""
+    """Return the record of a result, measured now; None when no other schedule than the default could be timed."""
     found = result.confirmation
     if found is None:
         return None
-    schedule = None if result.is_default else str(result.schedule)
-    return new_record(result.problem, schedule, str(result.trials[0].schedule), found)
+    return Record(
+        schedule=None if result.is_default else str(result.schedule),
+        default=str(result.trials[0].schedule),
+        default_us=round(found.default_us, 3),
+        winner_us=round(found.other_us, 3),
+        ratio=round(found.ratio, 4),
+        pairs=found.pairs,
+        wins=found.wins,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        cpu=cpu_model(),
+        versions={name: package_version(name) for name in ("gathernest", "numba", "llvmlite", "numpy")},
+        problem=arguments_of(result.problem),
+    )
 
 
 def recorded() -> Records:

@@ -14,10 +14,10 @@ from gathernest.ir.errors import GathernestError
 from gathernest.ir.numbers import parse_json
 from gathernest.kernels.host.machine import described_machine
 from gathernest.kernels.runtime.layout import Layout
-from gathernest.kernels.runtime.select_schedule import choice_for
 from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.predict import Terms
 from gathernest.lowering.schedule.predict import predict as predict_terms
+from gathernest.lowering.schedule.shared_kernels import choose_shared
 from gathernest.tools.bench.cases import Case, describe, problem_of_case
 from gathernest.tools.bench.report import ratio_text
 from gathernest.tools.console.terminal import markdown_table, time_text
@@ -115,7 +115,7 @@ def predict(cases: Sequence[Case], machine: Sockets) -> list[Predicted]:
 def _predicted(case: Case, machine: Sockets, threads: int) -> Terms:
     problem = problem_of_case(case)
     nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
-    return predict_terms(choice_for(nest, model, is_gradient=False).schedule, nest, model)
+    return predict_terms(choose_shared(nest, model).schedule, nest, model)
 
 
 def predictions_as_markdown(predicted: Sequence[Predicted]) -> str:

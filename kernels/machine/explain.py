@@ -188,8 +188,7 @@ def predicted_terms(plan: Plan) -> Terms | None:
     """Return the predicted time of a plan on this machine by terms; None of a given pipeline."""
     if plan.given is not None:
         return None
-    is_gradient = plan.problem.gradient is not None
-    return predict(plan.schedule, plan.layout.nest, machine_model(), is_gradient=is_gradient)
+    return predict(plan.schedule, plan.layout.nest, machine_model())
 
 
 def explain(

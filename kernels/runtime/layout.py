@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased, is_one_run
+from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, is_one_run
 from ...ir.element_types import element_type_name, machine_width, number_name, number_width
 from ...ir.loop_name import LoopName
 from ...ir.problem import Problem
@@ -36,12 +36,16 @@ class Layout:
     def of(cls, problem: Problem) -> "Layout":
         """Return the layout of a problem."""
         table, indices, slices = problem.table, problem.indices, problem.slices
+        of_table, of_slices, of_indices = table.layout_strides, slices.layout_strides, indices.layout_strides
         if not problem.adds:
-            width = machine_width(table.dtype.itemsize, [*table.layout_strides, *slices.layout_strides])
+            width = machine_width(table.dtype.itemsize, (*of_table, *of_slices))
         else:
             width = number_width(table.dtype)
-        of_slices = number_width(slices.dtype) if problem.widens else width
-        strided = _strided(table, width), _strided(indices, indices.dtype.itemsize), _strided(slices, of_slices)
+        strided = (
+            _strided(table, of_table, width),
+            _strided(indices, of_indices, indices.dtype.itemsize),
+            _strided(slices, of_slices, number_width(slices.dtype) if problem.widens else width),
+        )
         roles = problem.operator.roles(len(strided[0].shape), indices.shape)
         largest = int(np.iinfo(indices.dtype).max)
         return cls(
@@ -72,6 +76,7 @@ class Layout:
             self._checked(loops) if self.has_check else (),
             self.width_bytes,
             tuple(zip(canonical.data.dims, canonical.data.shape, strict=True)),
+            is_gradient=problem.gradient is not None,
             scales=problem.gradient is not None and problem.gradient.scale != 1,
             looked_up=frozenset(canonical.indices.dims),
             index_bytes=problem.indices.dtype.itemsize,
@@ -91,7 +96,6 @@ class Layout:
     def kernel_class(self) -> str:
         """The text that, with the schedule, decides a kernel's code; it has only sizes and ranks that the code has."""
         problem, canonical = self.problem, self.canonical
-        views = (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
         reach = " ".join("reaches past" if past else "stays within" for past in self.reaches)
         wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
         element = f"{8 * self.width_bytes} bits"
@@ -101,23 +105,28 @@ class Layout:
             element = f"{name(problem.table.dtype)}{' scaled' if is_scaled else ''}"
         return (
             f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
-            f"{', '.join(f'{name}<{_text(erased(operand))}>' for name, operand in views)}"
+            f"data<{_text(canonical.data)}>, indices<{_text(canonical.indices)}>, out<{_text(canonical.out)}>"
         )
 
 
-def _strided(spec: ArraySpec, width: int) -> Strided:
-    """Return an array in units of `width` bytes, with one more dimension where an element has several."""
+def _strided(spec: ArraySpec, byte_strides: tuple[int, ...], width: int) -> Strided:
+    """Return an array in units of `width` bytes, with one more dimension where an element has several.
+
+    `byte_strides` are the `layout_strides` of the array.
+    """
     units = spec.dtype.itemsize // width
     shape = (*spec.shape, units) if units > 1 else spec.shape
-    if not spec.layout_strides:
+    if not byte_strides:
         return Strided(shape, None)
-    strides = tuple(stride // width for stride in spec.layout_strides)
+    strides = tuple(stride // width for stride in byte_strides)
     return Strided(shape, (*strides, 1) if units > 1 else strides)
 
 
 def _text(operand: Operand) -> str:
+    """Return the text of an operand after `erase-sizes`."""
     sizes = zip(operand.dims, operand.shape, strict=True)
-    text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in sizes)
-    if operand.strides is None:
+    text = " ".join([f"{dim} {'?' if (known := erased_size(size, dim)) == DYNAMIC else known}" for dim, size in sizes])
+    strides = operand.known_strides
+    if strides is None:
         return text
-    return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in operand.strides)}"
+    return f"{text} strides {' '.join(['?' if stride is None else str(stride) for stride in strides])}"

@@ -12,16 +12,16 @@ from ...ir.errors import ScheduleError
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
-from ...lowering.schedule.checks import Check, CountedCheck, FusedCheck, StagedCheck
-from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
-from ...lowering.schedule.shared_kernels import without_checks
+from ...lowering.schedule.checks import Check, CountedCheck, FusedCheck, StagedCheck, choose_check
+from ...lowering.schedule.choose import Choice
+from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
+from ...lowering.schedule.shared_kernels import choose_shared, without_checks
 from ...lowering.schedule.steps import BoundInner
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
-from ..host.machine import sharing_threads
-from ..tuned_schedules.store import Tuned
+from ..host.machine import machine_model, sharing_threads
+from ..tuned_schedules.store import Tuned, problem_class, tuned_schedule
 from .layout import Layout
-from .select_schedule import chosen_check, chosen_schedule, problem_class, tuned_schedule
 
 # This text separates the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
@@ -38,8 +38,8 @@ class Plan:
         schedule: the schedule of the nest.
         key: names the kernel; plans with the same key have the same code.
         action: `run` the kernel, fill with `zeros`, do `nothing`, or `reject` every index of an empty axis.
+        why: the choice that led to the schedule, or the reason in a sentence.
         tuned: the record of tuning for the problem, where that decides; None without a record.
-        reasons: the reasons for the schedule.
         given: the pipeline that the caller gave in the place of a schedule.
         check: the check of indices, unless that is a nest of its own; None for such a nest, and for no check.
         edits: stages that a person edited, by the knob `override_dir`; the key names them by a digest.
@@ -49,8 +49,8 @@ class Plan:
     schedule: Schedule
     key: str
     action: Literal["run", "zeros", "nothing", "reject"]
+    why: Choice | str
     tuned: Tuned | None = None
-    reasons: tuple[str, ...] = ()
     given: Pipeline | None = None
     check: Check | None = None
     edits: tuple[StageFile, ...] = ()
@@ -64,6 +64,24 @@ class Plan:
     def problem_class(self) -> str:
         """The class that tuning records a schedule for: its problems get the same schedule."""
         return problem_class(self.layout.kernel_class, self.layout.nest, sharing_threads())
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons for the schedule and for the check of the indices, one sentence each."""
+        reasons, check = (self.why,) if isinstance(self.why, str) else self.why.reasons, self.check
+        if isinstance(check, StagedCheck):
+            when, what = ("", "additions read") if self.problem.adds else ("out is given: ", "copy reads")
+            return *reasons, f"{when}the check stages positions of {check.bits} bits, and the {what} these"
+        if isinstance(check, CountedCheck):
+            reasons += ("an owner lists only valid indices: the length of the lists tells whether all are valid",)
+            if check.keeps_out:
+                reasons += ("out is given: a buffer is added to, and copied to out in the end",)
+        elif check is not None:
+            verb = "adds" if self.problem.adds else "copies"
+            reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it {verb}",)
+            if check.prefetches_all:
+                reasons += ("while one copies, all indices of the next are prefetched",)
+        return reasons
 
     @property
     def pipeline(self) -> str:
@@ -144,37 +162,24 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
             _check_row(layout.canonical, layout.width_bytes, None, row_range)
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
-        return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
+        return Plan(layout, NO_SCHEDULE, key, action, "the caller gave the pipeline", given=schedule)
     takes_tuned = takes_tuned and schedule is None and action == "run"
     tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
-    if schedule is not None:
-        choice = Choice(schedule, ("given by the caller",))
-    elif tuned is not None and tuned.schedule is not None:
-        choice = Choice(tuned.schedule, (TUNED,))
-    else:
-        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
-    bound = choice.schedule.get(BoundInner)
+    machine = machine_model()
+    why: Choice | str = "given by the caller"
+    if schedule is None and tuned is not None and tuned.schedule is not None:
+        why, schedule = TUNED, tuned.schedule
+    elif schedule is None:
+        why = choose_shared(nest, machine)
+        schedule = why.schedule
+    bound = schedule.get(BoundInner)
     row_range = None if bound is None else (bound.least, bound.most)
-    _check_row(layout.canonical, layout.width_bytes, choice.schedule.row_bytes, row_range)
-    is_gradient = problem.gradient is not None
-    check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient)
-    if isinstance(check, FusedCheck) and schedule is None and tuned is None:
-        choice = replace(choice, schedule=without_checks(choice.schedule))
-    key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
-    if isinstance(check, StagedCheck):
-        key += f", positions of {check.bits} bits staged by the check"
-        when, what = ("", "additions read") if problem.adds else ("out is given: ", "copy reads")
-        reasons += (f"{when}the check stages positions of {check.bits} bits, and the {what} these",)
-    elif isinstance(check, CountedCheck):
-        key += f", lists counted{', result staged' if check.keeps_out else ''}"
-        reasons += ("an owner lists only valid indices: the length of the lists tells whether all are valid",)
-        reasons += ("out is given: a buffer is added to, and copied to out in the end",) if check.keeps_out else ()
-    elif check is not None:
-        key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
-        verb = "adds" if problem.adds else "copies"
-        reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it {verb}",)
-        reasons += ("while one copies, all indices of the next are prefetched",) if check.prefetches_all else ()
-    return Plan(layout, choice.schedule, key, action, tuned, reasons, check=check)
+    _check_row(layout.canonical, layout.width_bytes, schedule.row_bytes, row_range)
+    check = choose_check(nest, schedule, machine, is_fresh=problem.is_fresh)
+    if isinstance(check, FusedCheck) and tuned is None and not isinstance(why, str):
+        schedule = without_checks(schedule)
+    key = f"{kernel_class}, schedule {str(schedule) or 'none'}{f', {check}' if check else ''}"
+    return Plan(layout, schedule, key, action, why, tuned, check=check)
 
 
 def row_bytes(canonical: CanonicalGather, width: int) -> int | None:

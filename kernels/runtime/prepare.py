@@ -20,13 +20,13 @@ from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.recycled_memory import RECYCLED, empty_in_lines
 from ..host.runtime import RUNTIME
+from ..tuned_schedules.store import reject_tuned
 from .array_checks import address
 from .compile_service import KERNELS
 from .disk_cache import Loaded, load_kernel
 from .first_calls import FIRST_CALLS
 from .launch import launch
 from .plan import Plan, make_plan
-from .select_schedule import reject_tuned
 
 # If grad is at least this number of times as large as out, it is worth a copy to make out begin a cache line.
 READ_FOR_A_COPY = 8

@@ -15,23 +15,18 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.errors import GathernestError, show
 from ...ir.numbers import parse_json
 from ...ir.problem import Problem
 from ..host.cache_folder import cache_folder, warn_caller
-from ..host.cpu import cpu_model, package_version
+from ..host.cpu import cpu_model
 from ..host.files import open_own, publish, read_own
 from ..host.knobs import knobs
 
-if TYPE_CHECKING:
-    from .confirmation import Confirmation
-
 FORMAT = 1
-VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 
 class TuningWarning(UserWarning):
@@ -98,29 +93,6 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("versions", "problem"), ("an object", lambda value: isinstance(value, dict))),
 }
 Records = dict[str, Record]
-
-
-def new_record(problem: Problem, schedule: str | None, default: str, found: "Confirmation") -> Record:
-    """Return the record of a measurement on this machine now.
-
-    Args:
-        problem: the problem that was measured.
-        schedule, default: texts of the winner, None where the default stays, and of the default.
-        found: the confirmation of the best other schedule.
-    """
-    return Record(
-        schedule=schedule,
-        default=default,
-        default_us=round(found.default_us, 3),
-        winner_us=round(found.other_us, 3),
-        ratio=round(found.ratio, 4),
-        pairs=found.pairs,
-        wins=found.wins,
-        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        cpu=cpu_model(),
-        versions={name: package_version(name) for name in VERSIONS_OF},
-        problem=arguments_of(problem),
-    )
 
 
 def arguments_of(problem: Problem) -> dict[str, Any]:

@@ -6,11 +6,11 @@ Nothing is recorded here; `gathernest.tune` (`kernels.tune`) does that.
 import numbers
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -38,12 +38,8 @@ MOST_TRIED = 10
 BUSY = 0.25
 # A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure.
 FAR_SLOWER = 3.0
-
-
-class Timer(Protocol):
-    """Times candidates in turn, as `time_interleaved` does."""
-
-    def __call__(self, candidates: Mapping[str, Call], *, rounds: int) -> Timings: ...
+# Times calls by name, as `time_interleaved` does with its argument `rounds`.
+Timer = Callable[..., Timings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +184,7 @@ class Tuner:
         model = Model(nest, machine)
         self._predict = lambda schedule: model.predict(schedule).time_us
         self.default = plan.schedule
-        self._space = Space(nest, self.default, replace(machine, threads=sharing_threads()), problem.adds)
+        self._space = Space(nest, self.default, replace(machine, threads=sharing_threads()))
         self._out = np.zeros(problem.result.shape, problem.result.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}

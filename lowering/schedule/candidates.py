@@ -61,13 +61,16 @@ class Space:
     Attributes:
         default: the schedule that is chosen without tuning.
         machine: the machine, with the threads that share the work.
-        is_gradient: whether the nest adds, so that loops over indices can be neither reordered nor parallel.
     """
 
     nest: NestShape
     default: Schedule
     machine: MachineModel
-    is_gradient: bool = False
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether the nest adds, so that loops over indices can be neither reordered nor parallel."""
+        return self.nest.is_gradient or self.nest.sums_bags
 
 
 # Gives the microseconds that the nest takes under a schedule.
@@ -143,7 +146,7 @@ def proposals(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """What the choice proposes, of a gradient every way to share it; one thread; and the nest as it stands."""
     if schedule != space.default:
         return
-    if space.is_gradient and not space.nest.sums_bags:
+    if space.nest.is_gradient:
         yield from gradient_ways(space.nest, space.machine)
     else:
         yield choose(space.nest, space.machine).schedule
@@ -153,7 +156,7 @@ def proposals(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient: owners of the positions of its longest axis, as many as threads or twice that; or none."""
-    if schedule != space.default or not space.is_gradient or space.nest.sums_bags:
+    if schedule != space.default or not space.nest.is_gradient:
         return
     alone = _without_owners(schedule)
     yield _with_loops(space, alone, (), (), ())

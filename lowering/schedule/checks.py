@@ -42,9 +42,7 @@ class CountedCheck(NamedTuple):
 Check = FusedCheck | StagedCheck | CountedCheck
 
 
-def choose_check(
-    nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_fresh: bool, is_gradient: bool = False
-) -> Check | None:
+def choose_check(nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_fresh: bool) -> Check | None:
     """Return how the indices of a result are checked; None for a nest of its own that does nothing else.
 
     A new result is checked while it is made, and a given one before. What adds up resolves an index more than once, and
@@ -53,7 +51,7 @@ def choose_check(
     Owners that list single elements count them: that costs each one comparison of a vector, and a check reads all
     indices from memory once more.
     """
-    if is_gradient:
+    if nest.is_gradient:
         bits = staged_bits_of_gradient(nest, schedule, machine)
     elif nest.sums_bags:
         bits = staged_bits_of_bags(nest)
@@ -64,7 +62,7 @@ def choose_check(
     can_count = schedule.has(VectorizeLists) and nest.checked and _lists_once(nest)
     if can_count and (is_fresh or _can_stage_result(nest, machine)):
         return CountedCheck(keeps_out=not is_fresh)
-    if not is_fresh or (is_gradient and schedule.order):
+    if not is_fresh or (nest.is_gradient and schedule.order):
         return None
     if (listed := schedule.get(CompactIndices)) is not None:
         return _check_of_lists(nest, LoopName(listed.loop), machine)

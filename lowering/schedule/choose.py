@@ -6,7 +6,7 @@ gain clearly. Where memory is the limit, prefetches take no predicted time and g
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...ir.loop_name import LoopName
@@ -22,7 +22,7 @@ from .prefetch_heuristic import (
     prefetches_of_bags,
     slices_ahead,
 )
-from .schedule import Choice, Names, Schedule, Tiles
+from .schedule import Names, Schedule, Tiles
 from .shape import Loop, Loops, NestShape, trips
 from .steps import (
     MAX_PARTS,
@@ -46,7 +46,7 @@ from .steps import (
 from .thresholds import TILE_SIZES
 
 if TYPE_CHECKING:
-    from .predict import Model
+    from .predict import Comparison, Model
 
 # Why a schedule has a step. Steps whose worth is predicted have times for a reason.
 WHY: dict[type[Step], str] = {
@@ -60,18 +60,34 @@ WHY: dict[type[Step], str] = {
 }
 
 
-def reasons_of(schedule: Schedule) -> tuple[str, ...]:
-    """Return why a schedule has its steps, one sentence each."""
-    shared = [name for name in schedule.parallel if not LoopName(name).nest]
-    who = f"threads share {' and '.join(shared)}" if shared else "one thread: to start others takes longer"
-    return (who, *(WHY[type(step)].format(**vars(step)) for step in schedule if type(step) in WHY))
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A schedule, and the comparisons of predicted times that led to it."""
+
+    schedule: Schedule
+    compared: "tuple[Comparison | str, ...]" = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One sentence for each step that has a reason, and for each comparison."""
+        shared = [name for name in self.schedule.parallel if not LoopName(name).nest]
+        who = f"threads share {' and '.join(shared)}" if shared else "one thread: to start others takes longer"
+        steps = (WHY[type(step)].format(**vars(step)) for step in self.schedule if type(step) in WHY)
+        return (who, *steps, *map(str, self.compared))
 
 
-def choose(nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Choice:
+def choose(nest: NestShape, machine: MachineModel) -> Choice:
     """Return the candidate of the least predicted time, and what it was chosen from."""
-    if is_gradient:
+    if nest.is_gradient:
         return _choose_gradient(nest, machine)
     return _choose_bags(nest, machine) if nest.sums_bags else _choose_gather(nest, machine)
+
+
+def _model(nest: NestShape, machine: MachineModel) -> "Model":
+    """Return the cost model, which is imported when a choice needs it: the first call of a small gather does not."""
+    from .predict import Model
+
+    return Model(nest, machine)
 
 
 # Tiles that threads share
@@ -110,11 +126,9 @@ def _choose_gather(nest: NestShape, machine: MachineModel) -> Choice:
         return Choice(Schedule(), (f"{nest.out_bytes} B are copied without a schedule: no pass pays",))
     lanes = _lanes(nest, machine)
     plain = _with_vectors(nest, machine, _gather_loops(nest, machine), lanes)
-    if not plain.tiles and lanes is None:  # its first call does not wait for the cost model
-        return Choice(plain, ())
-    from .predict import Model
-
-    model = Model(nest, machine)
+    if not plain.tiles and lanes is None:
+        return Choice(plain)
+    model = _model(nest, machine)
     bodies = [_with_prefetches(nest, machine, each) for each in _stores(nest, machine, plain)]
     found, why = model.choose([options[-1] for options in bodies])
     options = next(each for each in bodies if each[-1] is found)
@@ -299,9 +313,7 @@ def _choose_gradient(nest: NestShape, machine: MachineModel) -> Choice:
     ways = gradient_ways(nest, machine)
     if ways == [Schedule()]:
         return Choice(ways[0], ("one thread adds: there is little to add, and to clear",))
-    from .predict import Model
-
-    model = Model(nest, machine, is_gradient=True)
+    model = _model(nest, machine)
     found, why = model.choose(ways, fixed.LEAST_PREDICTED_GAIN)
     bodies = [found]
     if not (found.has(GroupIndices) or found.has(FuseIntoOwners)) and clears_in_vectors(nest):
@@ -481,11 +493,9 @@ def _choose_bags(nest: NestShape, machine: MachineModel) -> Choice:
     cached = choose_bag_loops(nest, machine)
     name, size = nest.innermost
     if cached.row_bytes is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
-        return Choice(cached, ())
-    from .predict import Model
-
+        return Choice(cached)
     options = [cached, cached.put(StreamStores())]
-    return Choice(*Model(nest, machine).choose(options, fixed.LEAST_GAIN_OF_STORES))
+    return Choice(*_model(nest, machine).choose(options, fixed.LEAST_GAIN_OF_STORES))
 
 
 def choose_bag_loops(nest: NestShape, machine: MachineModel) -> Schedule:

@@ -15,15 +15,14 @@ memory. Indices are taken for uniformly random and new in each call. Caches evic
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .checks import CountedCheck, StagedCheck, choose_check, staged_bits, staged_bits_of_bags
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
-from .schedule import Schedule, time_text
+from .schedule import Schedule
 from .shape import NestShape, ScheduledLoop, scheduled_loops, trips
 from .steps import (
     BoundInner,
@@ -77,6 +76,26 @@ class Terms(NamedTuple):
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+class Comparison(NamedTuple):
+    """The schedule that was taken, the best of the others, and the predicted times of both in microseconds."""
+
+    found: Schedule
+    found_us: float
+    other: Schedule
+    other_us: float
+
+    def __str__(self) -> str:
+        own, instead = (
+            ",".join(str(step) for step in one if step not in two) or "without"
+            for one, two in ((self.found, self.other), (self.other, self.found))
+        )
+        return f"{own}: {_time(self.found_us)} predicted; {instead}: {_time(self.other_us)}"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
 
 class Team(NamedTuple):
@@ -168,28 +187,28 @@ class Work(NamedTuple):
 class Model:
     """What the schedules of one nest cost on a machine; parts of predictions are remembered."""
 
-    def __init__(self, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False):
+    def __init__(self, nest: NestShape, machine: MachineModel):
         self._nest, self._machine = nest, machine
-        self._adds, self._sums = is_gradient, nest.sums_bags
+        self._adds, self._sums = nest.is_gradient, nest.sums_bags
         self._row = dict(nest.row)
         self._row_bytes, self._uop_ns = nest.row_bytes, machine.uop_ns
         self._places = nest.out_bytes // max(self._row_bytes, 1)
         self._is_shared = machine.threads > 1 and (
-            is_gradient
+            self._adds
             or self._sums
             or machine.is_worth_sharing(nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes)
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
         resolve_uops = fixed.VECTOR_UOPS * nest.tuple_size + fixed.LANE_UOPS * (nest.tuple_size - 1)  # are combined
-        bits = None if is_gradient else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
+        bits = None if self._adds else (staged_bits_of_bags(nest) if self._sums else staged_bits(nest, machine))
         self._staged, self._resolve_uops = bits, 1 if bits else resolve_uops
-        self._out_bytes = nest.table_bytes if is_gradient else nest.written_bytes
+        self._out_bytes = nest.table_bytes if self._adds else nest.written_bytes
         self._run = nest.innermost[1]
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name, _ in reversed(nest.loops) if name not in self._row), None)
-        span = nest.span_bytes if nest.axes and not is_gradient else nest.table_bytes
+        span = nest.span_bytes if nest.axes and not self._adds else nest.table_bytes
         self._count_lines(max(span, 1))
-        self._memory: dict[Any, Any] = {}
+        self._traffics: dict[tuple[bool, int, float, float], Traffic] = {}
         self._times: dict[tuple[int, bool], tuple[Schedule, float]] = {}
         self._staged_check_ns = self._check_ns(bits)
         # The steps of loops that were predicted last, the loops, and how threads share them.
@@ -203,19 +222,15 @@ class Model:
             self._times[key] = schedule, self.predict(schedule, ascending=ascending).time_us
         return self._times[key][1]
 
-    def choose(self, options: Sequence[Schedule], gain: float = 1.0) -> tuple[Schedule, tuple[str, ...]]:
+    def choose(self, options: Sequence[Schedule], gain: float = 1.0) -> "tuple[Schedule, tuple[Comparison, ...]]":
         """Return the first option whose predicted time is at most `gain` times the least one, and why."""
         if len(options) == 1:
             return options[0], ()
-        timed = [(round(self.time_us(schedule), 3), schedule) for schedule in options]
-        most_us = gain * min(map(itemgetter(0), timed))
-        found_us, found = next(each for each in timed if each[0] <= most_us)
-        other_us, other = min((each for each in timed if each[1] is not found), key=itemgetter(0))
-        own, instead = (
-            ",".join(str(step) for step in one if step not in two) or "without"
-            for one, two in ((found, other), (other, found))
-        )
-        return found, (f"{own}: {time_text(found_us)} predicted; {instead}: {time_text(other_us)}",)
+        times_us = [round(self.time_us(schedule), 3) for schedule in options]
+        most_us = gain * min(times_us)
+        place = next(place for place, time_us in enumerate(times_us) if time_us <= most_us)
+        other_us, other = min((us, at) for at, us in enumerate(times_us) if at != place)
+        return options[place], (Comparison(options[place], times_us[place], options[other], other_us),)
 
     def predict(self, schedule: Schedule, *, ascending: bool = False) -> Terms:
         """Return the terms of a schedule.
@@ -289,7 +304,7 @@ class Model:
         own_bytes = max(nest.table_bytes * team.row_share / team.owners, 1)
         beside = max((1 + self._beside) * team.row_share - 1, 0.0)
         traffic = self._traffic(False, team.threads, own_bytes, beside)
-        check = choose_check(nest, schedule, machine, is_fresh=False, is_gradient=True)
+        check = choose_check(nest, schedule, machine, is_fresh=False)
         counts, bits = isinstance(check, CountedCheck), check.bits if isinstance(check, StagedCheck) else None
         passes = 1 if grouped else team.passes
         index_bytes = bits * nest.indices // 8 if bits else self._index_bytes
@@ -347,9 +362,9 @@ class Model:
 
     def _traffic(self, stream: bool, threads: int, own_bytes: float, beside: float) -> Traffic:
         """Return the bytes that pass once in a call, and the times of lines, which have all prefetches in common."""
-        key = "traffic", stream, threads, own_bytes, beside
-        if key in self._memory:
-            return self._memory[key]
+        key = stream, threads, own_bytes, beside
+        if key in self._traffics:
+            return self._traffics[key]
         nest, machine = self._nest, self._machine
         passing = self._index_bytes + (nest.out_bytes if self._adds else 0 if stream else self._out_bytes)
         last = held(
@@ -376,9 +391,10 @@ class Model:
         stores_ns, written = self._stores(stream, stored)
         read += 0.0 if stream else written  # a cached store reads the line first
         line_bytes = (1 + beside) * LINE_BYTES * table[MEMORY]
-        found = Traffic(first, again, stored, table, last.table, stores_ns, indices_ns, line_bytes, read, written)
-        self._memory[key] = found
-        return found
+        self._traffics[key] = Traffic(
+            first, again, stored, table, last.table, stores_ns, indices_ns, line_bytes, read, written
+        )
+        return self._traffics[key]
 
     def _stores(self, stream: bool, stored: Parts) -> tuple[float, float]:
         """Return the nanoseconds of the result, and its bytes of memory."""
@@ -499,11 +515,8 @@ class Model:
 
     def _check_ns(self, bits: int | None) -> float:
         """Return the nanoseconds of a check by itself, which may stage positions of 8 or 16 bits."""
-        return (
-            trips(self._nest.checked) * self._machine.check_ns * (1 if bits is None else 2)
-            if self._nest.checked
-            else 0.0
-        )
+        checked = self._nest.checked
+        return trips(checked) * self._machine.check_ns * (1 if bits is None else 2) if checked else 0.0
 
     def _sort_ns(self, schedule: Schedule) -> float:
         """Return the nanoseconds of a counting sort of the indices."""
@@ -524,9 +537,6 @@ class Model:
 
     def _copy_uops(self, lanes: int | None, stream: bool, is_known: bool) -> float:
         """Return the instructions that copy all rows or elements whose indices are resolved."""
-        key = "copy", lanes, stream, is_known
-        if key in self._memory:
-            return self._memory[key]
         width, vector_bytes = self._nest.width_bytes, self._machine.vector_bytes
         wide = max((lanes or 1) * width / vector_bytes, 1.0)  # a wider vector is several instructions
         if not self._row:
@@ -547,7 +557,6 @@ class Model:
             stored = -(-run_bytes // STREAM_BYTES) if stream else loaded
             moves = 1 if is_known else fixed.VECTOR_UOPS / 2  # without a loop each is one instruction
             uops = self._out_bytes // max(run_bytes, 1) * (each + moves * (loaded + stored))
-        self._memory[key] = uops
         return uops
 
     def _sum_uops(self, schedule: Schedule, team: Team, passes: int, resolve: float) -> float:
@@ -587,9 +596,9 @@ class Model:
         return self._places * (row + adding) + self._out_bytes // max(elements * sum_bytes, 1) * bag
 
 
-def predict(schedule: Schedule, nest: NestShape, machine: MachineModel, *, is_gradient: bool = False) -> Terms:
+def predict(schedule: Schedule, nest: NestShape, machine: MachineModel) -> Terms:
     """Return the terms of the time of a call; the machine has the number of threads."""
-    return Model(nest, machine, is_gradient=is_gradient).predict(schedule)
+    return Model(nest, machine).predict(schedule)
 
 
 def parts_of(l2: float, last: float) -> Parts:
@@ -629,32 +638,29 @@ def line_times(
         is_row: whether it is a row.
         tuple_size: indices of each place: a core has fewer places under way where each takes more instructions.
     """
-    own, latency = machine.line_ns, parts[MEMORY] * machine.memory_ns
+    own, near, alone = machine.line_ns, machine.near_line_ns, machine.alone_line_ns
+    l1_ns, l2_ns, last, memory = own[L1], own[L2], parts[L3], parts[MEMORY]
     l2 = max(parts[L2] - min(machine.l1_bytes / span_bytes, 1.0), 0.0)
-    parts = 0.0, l2, parts[L3], parts[MEMORY]
-    l2_ns, following = l2 * (own[L2] - own[L1]), copy_ns(machine, LINE_BYTES, parts)
-    beside_ns, late = beside * following, min(beside, 1.0)
-
-    def of_both(last_ns: float, memory_ns: float) -> tuple[float, float]:
-        return parts[L3] * (last_ns - own[L1]), parts[MEMORY] * (memory_ns - own[L1])
-
-    into_l2 = (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
-    far_ns, near = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns)
+    following = copy_ns(machine, LINE_BYTES, (0.0, l2, last, memory))
+    beside_ns, l2_line_ns, into_l2 = beside * following, l2 * (l2_ns - l1_ns), (last + memory) * (l2_ns - l1_ns)
     later = tuple_size * (fixed.ROWS_ALONE if is_row else 1.0)
-    alone = of_both(*(later * line_ns for line_ns in machine.alone_line_ns))
+    far_ns = last * (own[L3] - l1_ns) + memory * (own[MEMORY] - l1_ns)
+    near_ns = last * (near[0] - l1_ns) + memory * (near[1] - l1_ns)
+    alone_memory_ns = memory * (later * alone[1] - l1_ns)
+    alone_ns = last * (later * alone[0] - l1_ns) + alone_memory_ns
     # Without prefetches, the window of instructions waits for some of L1's lines.
-    both_ns = l2_ns + far_ns + beside_ns
-    waits = max((machine.alone_line_ns[0] - own[L1]) / max(own[L3] - own[L1], 1e-9) - 1, 0.0)
-    late_ns = waits * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
-    late_ns += max(alone[1] - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
+    waits = max((alone[0] - l1_ns) / max(own[L3] - l1_ns, 1e-9) - 1, 0.0)
+    late_ns = waits * last * LINE_BYTES / machine.copy_bytes_per_ns[1]
+    late_ns += max(alone_memory_ns - memory * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
+    both_ns = l2_line_ns + far_ns + beside_ns
     return Lines(
         both_ns,
         both_ns + into_l2,
-        l2_ns + sum(near) + beside_ns,
-        l2_ns + sum(alone) + beside_ns + late * late_ns,
-        l2_ns + far_ns + into_l2 + beside_ns,
+        l2_line_ns + near_ns + beside_ns,
+        l2_line_ns + alone_ns + beside_ns + min(beside, 1.0) * late_ns,
+        l2_line_ns + far_ns + into_l2 + beside_ns,
         following,
-        latency,
+        memory * machine.memory_ns,
     )
 
 

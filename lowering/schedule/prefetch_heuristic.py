@@ -34,7 +34,7 @@ def prefetches_of(nest: NestShape, machine: MachineModel, schedule: Schedule) ->
         near_bytes = nest.table_bytes if is_far else nest.read_bytes
         if not is_around_rows or size < machine.near_rows or near_bytes <= machine.l2_room_bytes:
             return [()]  # a loop that is soon over has its rows under way anyway
-        near, far = near_and_far_rows(nest, machine, inside[name], size)
+        near, far = near_and_far_rows(machine, inside[name], size, nest.run_bytes)
         is_short = nest.row_bytes <= LINE_BYTES  # the first cache waits for fewer lines than such rows have
         chosen: tuple[Prefetch, ...] = (far,) if is_short or near.ahead == far.ahead else (near,)
         is_dear = is_short and nest.tuple_size > 1  # a second prefetch reads tuples once more
@@ -57,7 +57,7 @@ def prefetches_of_bags(
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
         return ()
     count = nest.indices * (nest.run_bytes // (piece_bytes or nest.run_bytes))
-    near, far = near_and_far_rows(nest, machine, loop, count, piece_bytes)
+    near, far = near_and_far_rows(machine, loop, count, piece_bytes or nest.run_bytes)
     if piece_bytes is not None or not machine.exceeds_last_level_cache(nest.whole_bytes):
         return (near,)
     is_slow = machine.interleaved_times >= fixed.LEAST_PREDICTED_GAIN and nest.run_bytes > LINE_BYTES
@@ -97,14 +97,11 @@ def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
     return nest.span_bytes >= machine.l3_room_bytes
 
 
-def near_and_far_rows(
-    nest: NestShape, machine: MachineModel, loop: str, count: int, row_bytes: int | None = None
-) -> tuple[Prefetch, Prefetch]:
-    """Return the prefetches of a row some rows ahead, into L1 and, farther, into L2.
+def near_and_far_rows(machine: MachineModel, loop: str, count: int, row_bytes: int) -> tuple[Prefetch, Prefetch]:
+    """Return the prefetches of a row, or a piece of one, some rows ahead, into L1 and, farther, into L2.
 
-    `loop` runs `count` times over the indices of rows, or of pieces of rows with `row_bytes`.
+    `loop` runs `count` times over the indices of rows, or of pieces, of `row_bytes`.
     """
-    row_bytes = row_bytes or nest.run_bytes
     touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
     lines = min(touched, MAX_LINES)
     soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count), 1)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -118,12 +117,14 @@ class Schedule(tuple[Step, ...]):
         self, *, tiles: Tiles | None = None, order: Names | None = None, parallel: Names | None = None
     ) -> "Schedule":
         """Return the schedule with other tiles, order or parallel loops; none where they are empty."""
-        given = {TileLoops: tiles, InterchangeLoops: order, ParallelizeLoops: parallel}
-        return self.without(*[kind for kind, value in given.items() if value == ()]).put(
-            TileLoops(tuple([loop for loop, _ in tiles]), tuple([size for _, size in tiles])) if tiles else None,
-            InterchangeLoops(order) if order else None,
-            ParallelizeLoops(parallel) if parallel else None,
+        given = (
+            (TileLoops, tiles and TileLoops(tuple([loop for loop, _ in tiles]), tuple([size for _, size in tiles]))),
+            (InterchangeLoops, order and InterchangeLoops(order)),
+            (ParallelizeLoops, parallel and ParallelizeLoops(parallel)),
         )
+        kinds = [kind for kind, step in given if step is not None]
+        steps = [step for step in self if type(step) not in kinds] + [step for _, step in given if step]
+        return tuple.__new__(Schedule, sorted(steps, key=_PLACE))
 
     def with_prefetches(self, prefetches: Iterable[Prefetch]) -> "Schedule":
         """Return the schedule with other prefetches."""
@@ -193,19 +194,6 @@ def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
     return {
         ",".join(map(str, group)): Schedule(step for step in schedule if step not in group) for group in groups.values()
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A schedule, and why: a sentence for each thing decided."""
-
-    schedule: Schedule
-    reasons: tuple[str, ...]
-
-
-def time_text(time_us: float) -> str:
-    """Return a predicted time as reasons have it."""
-    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
 
 def parse_specs(text: str) -> "list[ArgSpec]":

@@ -6,8 +6,7 @@ nest, with their trips. Steps change these loops as their passes change the nest
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
@@ -27,6 +26,7 @@ class NestShape:
         checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
         width_bytes: bytes an element.
         table: (name, size) of the dimensions of data.
+        is_gradient: whether slices are added to positions of data, so that out is the table.
         scales: whether it is a gradient whose sums are scaled.
         looked_up: the loops that the indices depend on.
         index_bytes: bytes an index.
@@ -34,12 +34,27 @@ class NestShape:
         is_packed: whether out, or of a gradient grad, is contiguous.
         has_packed_rows: whether the elements of a row of data lie side by side.
         has_packed_indices: whether indices are contiguous.
+
+        These follow from them:
+
+        loops: the loops of `copied` that run more than once, or never.
+        row: the loops among `loops` that copy the slice of one index.
+        innermost: the last of `loops`.
+        axes: the dimensions of data that indices select from.
+        tuple_size: indices for each slice: one for each axis that they select from.
+        indices: the number of indices, a tuple counting as one.
+        out_bytes, table_bytes: bytes that are written, and of data.
+        span_bytes: bytes of data that one loop over the indices can reach.
+        row_bytes: bytes of the slice of one index.
+        is_row: whether the innermost loop copies the slice of one index.
+        sums_bags: whether a loop over bags adds up rows.
     """
 
     copied: tuple[Loop, ...]
     checked: tuple[Loop, ...]
     width_bytes: int
     table: tuple[Loop, ...] = ()
+    is_gradient: bool = False
     scales: bool = False
     looked_up: frozenset[str] = frozenset()
     index_bytes: int = 8
@@ -48,74 +63,63 @@ class NestShape:
     has_packed_rows: bool = True
     has_packed_indices: bool = True
 
+    loops: tuple[Loop, ...] = field(init=False, compare=False, repr=False)
+    row: tuple[Loop, ...] = field(init=False, compare=False, repr=False)
+    innermost: Loop = field(init=False, compare=False, repr=False)
+    axes: tuple[Loop, ...] = field(init=False, compare=False, repr=False)
+    tuple_size: int = field(init=False, compare=False, repr=False)
+    indices: int = field(init=False, compare=False, repr=False)
+    out_bytes: int = field(init=False, compare=False, repr=False)
+    table_bytes: int = field(init=False, compare=False, repr=False)
+    span_bytes: int = field(init=False, compare=False, repr=False)
+    row_bytes: int = field(init=False, compare=False, repr=False)
+    is_row: bool = field(init=False, compare=False, repr=False)
+    sums_bags: bool = field(init=False, compare=False, repr=False)
+
     def __post_init__(self) -> None:
-        for name in ("copied", "checked", "table"):
-            self.__dict__[name] = tuple([(LoopName(loop), size) for loop, size in self.__dict__[name]])
-
-    @cached_property
-    def loops(self) -> tuple[Loop, ...]:
-        """The loops of `copied` that run more than once, or never."""
-        return tuple([loop for loop in self.copied if loop[1] != 1])
-
-    @cached_property
-    def row(self) -> tuple[Loop, ...]:
-        """The loops among `loops` that copy the slice of one index."""
-        others = [loop for loop in self.loops if loop[0] not in self.looked_up]
-        return tuple([loop for loop in others if loop[0].role in ("inner", "unit")])
-
-    @cached_property
-    def innermost(self) -> Loop:
-        """The innermost of `loops`."""
-        return self.loops[-1] if self.loops else (LoopName(), 1)
-
-    @cached_property
-    def axes(self) -> tuple[Loop, ...]:
-        """The dimensions of data that indices select from."""
-        return tuple([loop for loop in self.table if loop[0].role == "axis"])
-
-    @cached_property
-    def indices(self) -> int:
-        """How many indices there are, a tuple counting as one."""
-        return trips([loop for loop in self.copied if loop[0] in self.looked_up])
-
-    @cached_property
-    def out_bytes(self) -> int:
-        """Bytes that are written."""
-        return self.width_bytes * trips(self.copied)
-
-    @cached_property
-    def table_bytes(self) -> int:
-        """Bytes of data."""
-        return self.width_bytes * trips(self.table)
+        copied, checked, table = (
+            tuple([(LoopName(loop), size) for loop, size in given]) for given in (self.copied, self.checked, self.table)
+        )
+        loops = tuple([loop for loop in copied if loop[1] != 1])
+        row = tuple([loop for loop in loops if loop[0] not in self.looked_up and loop[0].role in ("inner", "unit")])
+        axes = tuple([loop for loop in table if loop[0].role == "axis"])
+        innermost = loops[-1] if loops else (LoopName(), 1)
+        self.__dict__.update(
+            copied=copied,
+            checked=checked,
+            table=table,
+            loops=loops,
+            row=row,
+            innermost=innermost,
+            axes=axes,
+            tuple_size=max(len(axes), 1),
+            indices=trips([loop for loop in copied if loop[0] in self.looked_up]),
+            out_bytes=self.width_bytes * trips(copied),
+            table_bytes=self.width_bytes * trips(table),
+            span_bytes=self.width_bytes * trips(table[table.index(axes[0]) if axes else len(table) :]),
+            row_bytes=self.width_bytes * trips(row),
+            is_row=innermost in row,
+            sums_bags=any(name.role == "bag" for name, _ in copied),
+        )
 
     @property
     def all_index_bytes(self) -> int:
         """Bytes of the indices."""
         return self.index_bytes * self.indices
 
-    @cached_property
-    def span_bytes(self) -> int:
-        """Bytes of data that one loop over the indices can reach."""
-        axis = self.table.index(self.axes[0]) if self.axes else len(self.table)
-        return self.width_bytes * trips(self.table[axis:])
-
-    @cached_property
-    def is_row(self) -> bool:
-        """Whether the innermost loop copies the slice of one index."""
-        return self.innermost in self.row
-
-    @cached_property
+    @property
     def has_plain_rows(self) -> bool:
         """Whether a slice is the one inner dimension of data, and the innermost loop copies it."""
-        names = [name for name, _ in self.table if name.role == "inner"]
-        return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
+        if not self.is_row or self.innermost[0] != "inner":
+            return False
+        return [name for name, _ in self.table if name.role == "inner"] == ["inner"]
 
-    @cached_property
+    @property
     def has_whole_rows(self) -> bool:
         """Whether rows are plain, and contiguous in data and in out, so that vectors copy them."""
-        return self.has_plain_rows and self.has_packed_rows and self.is_packed
+        return self.has_packed_rows and self.is_packed and self.has_plain_rows
 
-    @cached_property
+    @property
     def repeats(self) -> bool:
         """Whether a loop repeats indices."""
         return any(loop not in self.looked_up for loop, _ in self.loops)
@@ -125,21 +129,6 @@ class NestShape:
         """Whether one loop over the indices copies rows of one loop, each at a position of the one axis."""
         is_nest_of_rows = [name for name, _ in self.loops] == ["indices", "inner"]
         return is_nest_of_rows and len(self.axes) == 1 and all(name.loop == name for name, _ in self.table)
-
-    @cached_property
-    def sums_bags(self) -> bool:
-        """Whether a loop over bags adds up rows."""
-        return any(name.role == "bag" for name, _ in self.copied)
-
-    @cached_property
-    def tuple_size(self) -> int:
-        """Indices for each slice: one for each axis that they select from."""
-        return max(len(self.axes), 1)
-
-    @cached_property
-    def row_bytes(self) -> int:
-        """Bytes of the slice of one index."""
-        return self.width_bytes * trips(self.row)
 
     @property
     def run_bytes(self) -> int:
@@ -160,11 +149,6 @@ class NestShape:
         return bags * trips(self.row) * (self.sum_bytes or self.width_bytes)
 
     @property
-    def moved_bytes(self) -> int:
-        """Bytes of data that are read at most, and of out."""
-        return self.out_bytes + self.read_bytes
-
-    @property
     def whole_bytes(self) -> int:
         """Bytes of data, of out and of the indices, whether they are read or not."""
         return self.out_bytes + self.table_bytes + self.all_index_bytes
@@ -172,7 +156,7 @@ class NestShape:
 
 def trips(loops: Loops) -> int:
     """Return how often the body of nested loops runs."""
-    return math.prod(size for _, size in loops)
+    return math.prod([size for _, size in loops])
 
 
 class ScheduledLoop(NamedTuple):
@@ -193,17 +177,19 @@ def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop,
         axis = nest.axes[0]
         loops = (axis, (LoopName("bag"), -(-nest.indices // max(axis[1], 1))), *nest.row)
     cut, order, parallel = dict(schedule.tiles), schedule.order, schedule.parallel
-    found = {name: trips_of for loop in loops for name, trips_of in _tiled(*loop, cut)}
+    found = dict[LoopName, int]()
+    for name, size in loops:
+        found.update(_tiled(name, size, cut) if name in cut else {name: size})
     if order:
-        found = {LoopName(name): found[LoopName(name)] for name in order}
+        found = {name: found[name] for name in map(LoopName, order)}
     if (owned := schedule.get(OwnerComputes)) is not None:
         found = {LoopName("owners"): owned.owners, **found}
     return tuple([ScheduledLoop(name, trips_of, name in parallel) for name, trips_of in found.items()])
 
 
-def _tiled(name: LoopName, size: int, tiles: dict[str, int]) -> list[Loop]:
+def _tiled(name: LoopName, size: int, tiles: dict[str, int]) -> dict[LoopName, int]:
     """Return the loops, with their trips, that a loop becomes: those over and within its tiles."""
     if name not in tiles:
-        return [(name, size)]
+        return {name: size}
     tile = tiles[name]
-    return [*_tiled(name.outer_tile, -(-size // tile), tiles), *_tiled(name.inner_tile, min(tile, size), tiles)]
+    return {**_tiled(name.outer_tile, -(-size // tile), tiles), **_tiled(name.inner_tile, min(tile, size), tiles)}

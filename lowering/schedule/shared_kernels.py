@@ -9,8 +9,9 @@ import functools
 from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
+from .choose import Choice, choose
 from .machine_model import MIN_SINGLE_BYTES, MachineModel
-from .prefetch_heuristic import FAR, NEAR
+from .prefetch_heuristic import NEAR, near_and_far_rows
 from .schedule import Schedule
 from .shape import NestShape
 from .steps import (
@@ -67,6 +68,13 @@ EXACT_TILE = 256  # rows of 2^n bytes, at least
 OTHERS = (HoistIndices, InterchangeLoops, OtherStep, Unroll)
 
 
+@functools.lru_cache(maxsize=1024)
+def choose_shared(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return the choice of a schedule that gathers of other sizes share; it takes some hundred microseconds once."""
+    found = choose(nest, machine)
+    return found if nest.is_gradient else Choice(share_kernel(nest, machine, found.schedule), found.compared)
+
+
 def share_kernel(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Schedule:
     """Return a schedule of a gather for the class of its rows, or the one that is chosen where there is no class."""
     if chosen.lanes is None or nest.sums_bags or any(isinstance(step, OTHERS) for step in chosen):
@@ -110,13 +118,13 @@ def _prefetches(machine: MachineModel, loop: str, rows: RowClass, chosen: tuple[
     """
     if not rows.ahead_bytes:
         return ()
-    far = max(min(machine.far_rows, machine.far_bytes // rows.ahead_bytes), 1)
-    near = max(min(machine.near_rows, machine.near_bytes // rows.ahead_bytes), 1)
-    separate = "inner" if rows.lines == WHOLE_ROW else None
-    ahead = [(far, FAR), (near, NEAR)] if rows.is_near else [(far, FAR)]
+    near, far = near_and_far_rows(machine, loop, machine.far_rows, rows.ahead_bytes)
+    found = (far, near) if rows.is_near else (far,)
     if rows.is_near and rows.lines == WHOLE_ROW and all(each.locality == NEAR for each in chosen):
-        ahead = [(near, NEAR)]
-    return tuple(Prefetch("rows", loop, each, rows.lines, locality, separate) for each, locality in ahead)
+        found = (near,)
+    return tuple(
+        each.replace(lines=rows.lines, separate="inner" if rows.lines == WHOLE_ROW else None) for each in found
+    )
 
 
 def _tiled(nest: NestShape, schedule: Schedule, tile: int) -> Schedule:

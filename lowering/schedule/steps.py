@@ -93,17 +93,9 @@ class Option:
         return f"{self.name}: {self.doc}{' (' * bool(more)}{'; '.join(more)}{')' * bool(more)}."
 
 
-def option(
-    doc: str,
-    *,
-    default: Any = REQUIRED,
-    least: int | None = 1,
-    most: int | None = None,
-    is_loop: bool = False,
-    is_shown: bool = False,
-) -> Any:
-    """Declare an option of a step; the arguments are the attributes of `Option`."""
-    return Option("", None, doc, default, least, most, is_loop, is_shown)
+def option(doc: str, **facts: Any) -> Any:
+    """Declare an option of a step, by the attributes of `Option`; a number is 1 or more where `least` is left out."""
+    return Option("", None, doc, **{"least": 1, **facts})
 
 
 def read_options(name: str, options: Mapping[str, Option], given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -166,8 +158,7 @@ class Step:
     def __init__(self, *values: Any, **named: Any):
         fields = self.__dict__
         fields.update(self._defaults)
-        fields.update(zip(self._defaults, values, strict=False))
-        fields.update(named)
+        fields.update(zip(self._defaults, values, strict=False), **named)
         if len(fields) > len(self._defaults) or len(values) > len(fields) or REQUIRED in fields.values():
             raise TypeError(
                 f"{self.name} takes {', '.join(self.options) or 'no options'}, got {show(values)} and {show(named)}"

@@ -267,19 +267,19 @@ class NestScript:
 
     def fate(self, name: str) -> str:
         """Return what became of a loop that the nest has no more."""
-        number = self._consumer(name)
-        if number is None:
+        consumed = self._consumed(name)
+        if consumed is None:
             return "of a step that undo took back"
-        parts = self._made(number)
+        number, parts = consumed
         into = f", into {' and '.join(parts)}" if parts else ""
         return f"consumed by step {number}, {self._states[number].call}{into}"
 
     def parts(self, name: str) -> tuple[LoopHandle, ...]:
         """Return the loops that a consumed loop was split into; raises ScheduleError where no step consumed it."""
-        number = self._consumer(name)
-        if number is None:
+        consumed = self._consumed(name)
+        if consumed is None:
             raise ScheduleError(f"loop {name} is {self.fate(name)}; take a new handle with loop()")
-        return tuple(LoopHandle(self, part) for part in self._made(number))
+        return tuple(LoopHandle(self, part) for part in consumed[1])
 
     def part(self, name: LoopName, wanted: LoopName) -> LoopHandle:
         """Return the handle of a part of a loop; raises ScheduleError where no step made it."""
@@ -287,14 +287,13 @@ class NestScript:
             raise ScheduleError(f"no step made {wanted} of {name}; the nest has {', '.join(self.labels)}")
         return LoopHandle(self, wanted)
 
-    def _consumer(self, name: str) -> int | None:
-        """Return the number of the step after which the nest has a loop no more."""
-        has = [name in state.labels for state in self._states]
-        return next((number for number, now in enumerate(has) if number and has[number - 1] and not now), None)
-
-    def _made(self, number: int) -> list[LoopName]:
-        before = self._states[number - 1].labels
-        return [name for name in self._states[number].labels if name not in before]
+    def _consumed(self, name: str) -> tuple[int, list[LoopName]] | None:
+        """Return the number of the step after which the nest has a loop no more, and the loops that the step made."""
+        labels = [state.labels for state in self._states]
+        for number, (before, after) in enumerate(itertools.pairwise(labels), 1):
+            if name in before and name not in after:
+                return number, [label for label in after if label not in before]
+        return None
 
     # How a step is applied
 
@@ -315,8 +314,8 @@ class NestScript:
         name = LoopName(str(loop))
         if name in self.labels:
             return name
-        if isinstance(loop, LoopHandle) or self._consumer(name) is not None:
-            parts = [] if self._consumer(name) is None else [part.name for part in LoopHandle(self, name).parts]
+        if (consumed := self._consumed(name)) is not None or isinstance(loop, LoopHandle):
+            parts = [] if consumed is None else [part.name for part in LoopHandle(self, name).parts]
             advice = f"use {' or '.join(parts)}" if parts else "use one of the loops above"
             raise self._rejected(call, f"loop {name} is {self.fate(name)}; {advice}", parts)
         known = f"it has {', '.join(self.labels)}{did_you_mean(name, self.labels)}; use one of these"
@@ -325,13 +324,16 @@ class NestScript:
     def _step(self, kind: type[Step], options: Mapping[str, Any], call: str) -> Self:
         """Check the options of a step, and apply it."""
         given = {name: _values(value) for name, value in options.items() if value is not None}
-        loops_of_it = {name: [self._name(loop, call) for loop in given[name]] for name in _loop_options(kind, given)}
-        if [] in loops_of_it.values():
-            raise self._rejected(call, f"name at least one loop; the nest has {', '.join(self.labels)}", [])
+        named: list[LoopName] = []
+        for name in [name for name in given if kind.options[name].is_loop]:
+            if not given[name]:
+                raise self._rejected(call, f"name at least one loop; the nest has {', '.join(self.labels)}", [])
+            given[name] = tuple([self._name(loop, call) for loop in given[name]])
+            named += given[name]
         try:
-            step = kind(**read_options(kind.name, kind.options, given | loops_of_it))
+            step = kind(**read_options(kind.name, kind.options, given))
         except ScheduleError as error:
-            raise self._rejected(call, str(error), [*itertools.chain(*loops_of_it.values())], kind.name) from None
+            raise self._rejected(call, str(error), named, kind.name) from None
         return self._run(step, call)
 
     def _run(self, step: Step, call: str) -> Self:
@@ -363,8 +365,12 @@ class NestScript:
                     step = read_step(spec) if spec.name in steps.STEPS else step
                 except ScheduleError as error:
                     raise self._rejected(call_of(step), str(error), [], spec.name) from None
-                for one in _single(step):
-                    self._run(one, call_of(one))
+                if isinstance(step, steps.TileLoops) and len(step.loops) == len(step.sizes):  # a step for each loop
+                    for loop, size in zip(step.loops, step.sizes, strict=True):
+                        one = step.replace(loops=(loop,), sizes=(size,))
+                        self._run(one, call_of(one))
+                else:
+                    self._run(step, call_of(step))
         except BaseException:
             self._states = kept
             raise
@@ -504,23 +510,10 @@ def _values(value: Any) -> tuple[Any, ...]:
     return tuple(int(each) if is_number(each) else each for each in values)
 
 
-def _loop_options(kind: type[Step], given: Iterable[str]) -> list[str]:
-    """Return those options that name loops of the nest."""
-    return [name for name in given if kind.options[name].is_loop]
-
-
 def _loops_of(step: Step) -> list[str]:
-    """Return the loops that a step names."""
-    given = step.given
-    names = given if isinstance(step, OtherStep) else _loop_options(type(step), given)
-    return [str(value) for name in names for value in _values(given[name])]
-
-
-def _single(step: Step) -> list[Step]:
-    """Return the steps that a pass stands for: one for each loop that is tiled."""
-    if not isinstance(step, steps.TileLoops) or len(step.loops) != len(step.sizes):
-        return [step]
-    return [step.replace(loops=(loop,), sizes=(size,)) for loop, size in zip(step.loops, step.sizes, strict=True)]
+    """Return the loops that a step names; of a pass of another package, each of its values may be one."""
+    names = [name for name in step.given if isinstance(step, OtherStep) or step.options[name].is_loop]
+    return [str(value) for name in names for value in _values(step.given[name])]
 
 
 def _merged(single: Sequence[Step]) -> list[Step]:

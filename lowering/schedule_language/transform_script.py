@@ -5,7 +5,7 @@ Upstream's `mlir-opt` parses and prints such scripts. Only gathernest has the pa
 
 import json
 from collections.abc import Iterable
-from typing import Any, get_origin, get_type_hints
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import transform
@@ -15,8 +15,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from ...ir.errors import ScheduleError, show
 from ...ir.modules.read_module import InputError, read_module
-from ..registry import all_passes
-from ..schedule.steps import OtherStep, Step
+from ..schedule.steps import Step
 
 ENTRY = "__transform_main"
 MARK = "transform.with_named_sequence"
@@ -28,7 +27,7 @@ def transform_script(steps: Iterable[Step]) -> str:
     """Return the script that applies steps one after the other."""
     applied, nest = list[str](), "%nest"
     for number, step in enumerate(steps):
-        options = ", ".join(f"{_key(name)} = {_text(value)}" for name, value in _options(step).items())
+        options = ", ".join(f"{_key(name)} = {_text(value)}" for name, value in step.given.items())
         given = f" with options = {{{options}}}" if options else ""
         applied.append(f'    %{number} = {APPLY} "{step.name}"{given} to {nest} : ({HANDLE}) -> {HANDLE}')
         nest = f"%{number}"
@@ -36,20 +35,12 @@ def transform_script(steps: Iterable[Step]) -> str:
     return "\n".join([first, *applied, "    transform.yield", "  }", "}"]) + "\n"
 
 
-def _options(step: Step) -> dict[str, Any]:
-    """Return the options of a step; one that takes several values has a list."""
-    if not isinstance(step, OtherStep):
-        return step.given
-    kinds = get_type_hints(all_passes()[step.name]())
-    is_list = {name: get_origin(kinds[name.replace("-", "_")]) is tuple for name in step.given}
-    return {name: values if is_list[name] or len(values) != 1 else values[0] for name, values in step.given.items()}
-
-
 def _key(name: str) -> str:
     return name if name.isidentifier() else json.dumps(name)
 
 
 def _text(value: Any) -> str:
+    """Return the text of an attribute; a script may have a list of one value in the place of the value."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, int | float) and not isinstance(value, bool):

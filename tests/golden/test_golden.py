@@ -10,7 +10,6 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.problems.named_problem import _operator
-from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.machine_model import BUILT_IN

@@ -10,7 +10,6 @@ import pytest
 from gathernest.ir.modules.context import make_context
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.kernels.problems.named_problem import problem_of
-from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import BUILT_IN

@@ -14,7 +14,6 @@ import pytest
 
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
-from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.schedule.machine_model import BUILT_IN

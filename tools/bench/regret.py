@@ -19,11 +19,11 @@ from ...kernels.host.files import read_text
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.runtime.layout import Layout
-from ...kernels.runtime.select_schedule import choice_for
 from ...lowering.schedule.candidates import Space, candidates
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.predict import Model
 from ...lowering.schedule.schedule import Schedule
+from ...lowering.schedule.shared_kernels import choose_shared
 from ..console.terminal import markdown_table, time_text
 from .cases import BY_NAME, Case, problem_of_case
 from .measure import OURS, geometric_mean, measure
@@ -129,8 +129,8 @@ def measure_regret(
 def _regretted(case: Case, rounds: int, threads: int, most: int) -> Regretted:
     chosen = compile_case(case, ArraySpec(case.indices, np.dtype(case.index_dtype)))
     nest, machine = chosen.plan.layout.nest, machine_model()
-    model = Model(nest, machine, is_gradient=case.is_gradient)
-    proposed = candidates(Space(nest, chosen.schedule, machine, not case.is_plain))
+    model = Model(nest, machine)
+    proposed = candidates(Space(nest, chosen.schedule, machine))
     first, *others = _first(proposed, most, lambda schedule: model.predict(schedule).time_us)
     timed = partial(measure, case, rounds=rounds, threads=threads, is_alone=True)
     found = timed([Gathernest(), *map(WithSchedule, others)])
@@ -217,8 +217,8 @@ def _positive(text: str) -> float:
 
 def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
     nest = Layout.of(problem_of_case(case)).nest
-    chosen = str(choice_for(nest, machine, is_gradient=case.is_gradient).schedule)
-    model = Model(nest, machine, is_gradient=case.is_gradient)
+    chosen = str(choose_shared(nest, machine).schedule)
+    model = Model(nest, machine)
     named = [
         Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)
         for text in dict.fromkeys([chosen, *measured_us])

@@ -99,16 +99,16 @@ def test_schedules_follow_from_a_calibration_unless_a_machine_is_named():
 
 
 def test_prepared_calls_are_planned_anew_after_a_calibration(monkeypatch):
-    from gathernest.kernels.runtime import select_schedule
+    from gathernest.lowering.schedule import shared_kernels
 
     data, indices, names = np.arange(4000.0).reshape(1000, 4), np.arange(999), []
-    choose = select_schedule.choose
+    choose = shared_kernels.choose
 
     def noted(nest, model, **kind):
         names.append(model.name)
         return choose(nest, model, **kind)
 
-    monkeypatch.setattr(select_schedule, "choose", noted)
+    monkeypatch.setattr(shared_kernels, "choose", noted)
     for found in (made_up(), made_up(base="avx2")):
         keep(found)
         for _ in range(3):

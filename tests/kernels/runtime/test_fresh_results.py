@@ -61,7 +61,7 @@ def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own():
     new, given = (
         plan_of("gather_elements", "100000x64xf32", "100000x64xi64", 1, is_fresh=fresh) for fresh in (True, False)
     )
-    assert given.key.endswith(", positions of 8 bits staged by the check") and "positions" not in new.key
+    assert given.key.endswith(", check-indices{how=staged bits=8}") and "staged" not in new.key
     assert given.problem_class == new.problem_class and given.check == StagedCheck(8)
     assert "check-indices{how=staged bits=8},hoist-invariants" in given.pipeline
     assert "how=staged" not in new.pipeline
@@ -111,7 +111,7 @@ def test_a_pipeline_for_rows_of_another_size_is_rejected():
 
 def test_a_fused_kernel_has_a_key_of_its_own_and_no_other_class():
     fused, separate = (plan_of("gather", "1000xf32", "30000xi64", is_fresh=fresh) for fresh in (True, False))
-    assert fused.key.endswith(", checked in indices_o")
+    assert fused.key.endswith(", check-indices{how=fused loop=indices_o}")
     assert ("check_indices" in separate.key, "check_indices" in fused.key) == (True, False)
     assert fused.problem_class == separate.problem_class
     assert "indices_o checks the indices of an iteration right before it copies" in fused.reasons[-1]

@@ -17,7 +17,7 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.checks import CountedCheck, FusedCheck, StagedCheck
-from gathernest.lowering.schedule.choose import choose, choose_bag_loops, gradient_ways, reasons_of
+from gathernest.lowering.schedule.choose import choose, choose_bag_loops, gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.predict import Model
 from gathernest.lowering.schedule.schedule import Schedule
@@ -31,12 +31,13 @@ def loops_of(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((name, int(size)) for name, _, size in (loop.partition(":") for loop in text.split()))
 
 
-def case_of(line: str) -> tuple[NestShape, MachineModel]:
+def case_of(question: str, line: str) -> tuple[NestShape, MachineModel]:
     """Return the nest and the machine of a case: a Zen 4 with two threads where nothing else is said."""
     sizes, *rest = line.split("; ")
     copied, _, data = sizes.partition(" of ")
     table, _, looked_up = data.partition(" by ")
     facts: dict = {"width_bytes": 4, "checked": (), "machine": "zen4", "threads": 2}
+    facts["is_gradient"] = "gradient" in question
     for name, _, value in (each.partition("=") for each in rest):
         facts[name] = loops_of(value) if name == "checked" else value if name == "machine" else eval(value)
     shape = {name: facts.pop(name) for name in list(facts) if name in NEST_FIELDS}
@@ -44,37 +45,33 @@ def case_of(line: str) -> tuple[NestShape, MachineModel]:
     return nest, replace(BUILT_IN[facts.pop("machine")], **facts)
 
 
-def say_choice(*, is_gradient: bool = False) -> Callable[..., list[str]]:
-    def say(nest: NestShape, machine: MachineModel) -> list[str]:
-        choice = choose(nest, machine, is_gradient=is_gradient)
-        reasons = (*reasons_of(choice.schedule), *choice.reasons)
-        return [str(choice.schedule) or "none", *(f"- {reason}" for reason in reasons)]
-
-    return say
+def say_choice(nest: NestShape, machine: MachineModel) -> list[str]:
+    choice = choose(nest, machine)
+    return [str(choice.schedule) or "none", *(f"- {reason}" for reason in choice.reasons)]
 
 
 def say_ways(nest: NestShape, machine: MachineModel) -> list[str]:
     return [str(way) or "none" for way in gradient_ways(nest, machine)]
 
 
-def say_time(*, is_gradient: bool = False, **order) -> Callable[[NestShape, MachineModel, str], list[str]]:
+def say_time(**order) -> Callable[[NestShape, MachineModel, str], list[str]]:
     """Return a function to the terms of a predicted time in microseconds."""
 
     def say(nest: NestShape, machine: MachineModel, schedule: str) -> list[str]:
-        return [str(Model(nest, machine, is_gradient=is_gradient).predict(Schedule.parse(schedule), **order))]
+        return [str(Model(nest, machine).predict(Schedule.parse(schedule), **order))]
 
     return say
 
 
 QUESTIONS: dict[str, Callable[..., list[str]]] = {
-    "gather": say_choice(),
-    "gradient": say_choice(is_gradient=True),
+    "gather": say_choice,
+    "gradient": say_choice,
     "ways of a gradient": say_ways,
-    "bags": say_choice(),
+    "bags": say_choice,
     "rules of bags": lambda nest, machine: [str(choose_bag_loops(nest, machine)) or "none"],
     "time of a gather": say_time(),
     "time of a gather by ascending indices": say_time(ascending=True),
-    "time of a gradient": say_time(is_gradient=True),
+    "time of a gradient": say_time(),
     "time of bags": say_time(),
 }
 
@@ -113,7 +110,7 @@ def answered(text: str) -> str:
         question, _, sizes = line.partition(": ")
         if question in QUESTIONS:
             given = [after.removeprefix("under ").replace("none", "")] if after.startswith("under ") else []
-            answer = [f"    {said}" for said in QUESTIONS[question](*case_of(sizes), *given)]
+            answer = [f"    {said}" for said in QUESTIONS[question](*case_of(question, sizes), *given)]
             found += [after, *answer] if given else answer
         elif question in OTHERS:
             found += [f"    {said}" for said in OTHERS[question](sizes)]

@@ -54,7 +54,7 @@ def test_what_a_cache_holds_is_what_random_eviction_leaves(passing, table, reads
 
 
 def nests_of_zero_sizes():
-    """Yield (nest, schedule, is a gradient) of sizes of which one is 0, for a schedule with all kinds of steps."""
+    """Yield (nest, schedule) of sizes of which one is 0, for a schedule with all kinds of steps."""
     steps = Schedule.parse(
         "tile-loops{loops=indices sizes=16},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},gather-lanes,"
         "prefetch{what=rows loop=indices_i ahead=4 lines=2 locality=2},"
@@ -67,14 +67,14 @@ def nests_of_zero_sizes():
         bags = (("indices", count), ("bag", bag), ("inner", inner))
         for stream in (False, True):
             schedule = steps.put(StreamStores() if stream else None)
-            yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule, False
-            yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule, True
-            yield NestShape(scalars, (), 4, (("outer", axis), ("axis", inner)), looked_up=by), schedule, False
-            yield NestShape(bags, bags[:2], 4, table, looked_up=by), schedule, False
+            yield NestShape(rows, rows[:1], 4, table, looked_up=by), schedule
+            yield NestShape(rows, rows[:1], 4, table, True, looked_up=by), schedule
+            yield NestShape(scalars, (), 4, (("outer", axis), ("axis", inner)), looked_up=by), schedule
+            yield NestShape(bags, bags[:2], 4, table, looked_up=by), schedule
 
 
 def test_every_schedule_of_a_nest_of_size_0_has_a_time():
-    for shape, schedule, is_gradient in nests_of_zero_sizes():
+    for shape, schedule in nests_of_zero_sizes():
         for threads in (1, 2):
-            found = predict(schedule, shape, replace(MACHINE, threads=threads), is_gradient=is_gradient)
+            found = predict(schedule, shape, replace(MACHINE, threads=threads))
             assert 0 < found.time_us < math.inf

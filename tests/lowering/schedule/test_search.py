@@ -38,8 +38,8 @@ def default_of(nest: NestShape) -> Schedule:
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
 
-def space_of(nest: NestShape, default: Schedule | None = None, *, is_gradient: bool = False) -> Space:
-    return Space(nest, default_of(nest) if default is None else default, MACHINE, is_gradient)
+def space_of(nest: NestShape, default: Schedule | None = None) -> Space:
+    return Space(nest, default_of(nest) if default is None else default, MACHINE)
 
 
 def search_space(space: Space, predict: Predict | None = None, most: int = 24) -> tuple[Schedule, ...]:
@@ -68,8 +68,9 @@ EVERYTHING = Schedule.parse(
 
 
 def gradient(axis: int, inner: int, default: Schedule | None = None) -> Space:
-    nest = NestShape((("indices", 10**6), ("inner", inner)), (), 4, (("axis", axis), ("inner", inner)))
-    return space_of(nest, default or Schedule(), is_gradient=True)
+    table = (("axis", axis), ("inner", inner))
+    nest = NestShape((("indices", 10**6), ("inner", inner)), (), 4, table, is_gradient=True)
+    return space_of(nest, default or Schedule())
 
 
 SPACES = {
@@ -180,7 +181,7 @@ def test_the_schedules_of_a_search_are_legal_or_rejected(name):
         legal.extend(running[1:])
         return [plan.schedule, *running[-1:]]
 
-    search(space_of(plan.layout.nest, plan.schedule, is_gradient=problem.gradient is not None), keep)
+    search(space_of(plan.layout.nest, plan.schedule), keep)
     assert len(set(legal)) > 3
     if problem.gradient is None:
         assert any(schedule.prefetches() for schedule in legal)

@@ -41,7 +41,7 @@ def plan_of(case, schedule: Schedule | None = None) -> Plan:
 
 def schedules_of(case) -> list[Schedule]:
     plan, machine = plan_of(case), replace(BUILT_IN["zen4"], threads=2)
-    return candidates(Space(plan.layout.nest, plan.schedule, machine, not case.is_plain))
+    return candidates(Space(plan.layout.nest, plan.schedule, machine))
 
 
 def nest_of(plan: Plan) -> ModuleOp:
