@@ -12,7 +12,7 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.playground.drawings import access_drawing, add, drawing, finished, nest_drawing, standalone, width_of
 from gathernest.playground.script import schedule
-from gathernest.tools.tracking.causes import Why
+from gathernest.tools.tracking.causes import Finding
 from gathernest.tools.tracking.report import Comparison, print_comparison
 from gathernest.tools.tracking.sampling import Series
 from gathernest.tools.tracking.sides import Side
@@ -81,7 +81,9 @@ def compare_figure() -> str:
         Series(name, 0.03, list(np.log(ratios)), [time_ns], verdict, low, high)
         for name, ratios, time_ns, verdict, low, high in COMPARED
     ]
-    why = Why("the first stage that differs is that of prefetch", tuple(WITHOUT_PREFETCHES.splitlines()), is_code=True)
+    why = Finding(
+        "the first stage that differs is that of prefetch", tuple(WITHOUT_PREFETCHES.splitlines()), is_code=True
+    )
     machine = "Intel Xeon, family 6 model 207, 2 cores"
     console = Console(file=io.StringIO(), width=80, color_system=None, markup=False, soft_wrap=True)
     print_comparison(Comparison((base, head), series, {}, 24, 1, machine, why={"rows-16B": why}), console)

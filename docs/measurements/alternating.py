@@ -22,8 +22,16 @@ from gathernest.kernels.host.cpu import cpu_model, usable_cores
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.launch import available_threads
 from gathernest.tools.bench.cases import Case, chosen, describe
-from gathernest.tools.bench.entrants import enter
-from gathernest.tools.bench.measure import OURS, SETTLE_S, Measured, fastest_way, geometric_mean, in_turn, prepared
+from gathernest.tools.bench.measure import (
+    OURS,
+    SETTLE_S,
+    Measured,
+    enter,
+    fastest_way,
+    geometric_mean,
+    in_turn,
+    prepared,
+)
 from gathernest.tools.bench.peers import Call, Gathernest, Peer
 from gathernest.tools.bench.report import ratio_text
 from gathernest.tools.console.terminal import markdown_table, time_text

@@ -128,7 +128,7 @@ def usable_cores(*groups: Path) -> int:
 
 
 def affine_cores() -> int:
-    """Return how many cores this thread may run on."""
+    """Return the number of cores that this thread may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

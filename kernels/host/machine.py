@@ -24,7 +24,7 @@ from ...ir.numbers import parse_json
 from ...lowering.schedule.machine_model import BUILT_IN, VECTORS_BYTES, MachineModel
 from .cache_folder import cache_folder, warn_caller
 from .cpu import cache_sizes, cpu_facts, cpu_model, usable_cores
-from .files import publish, read_own, read_plain
+from .files import read_own, read_plain
 from .knobs import KnobError, knobs
 
 AVX2_BYTES = 32  # of a vector
@@ -322,14 +322,6 @@ def calibration_path() -> Path:
 def known_calibration() -> Calibration | None:
     """Return the calibration of this machine; None where there is no sound one. It is read once in a process."""
     return _read_calibration(knobs.cache_dir, usable_cores())
-
-
-def write_calibration(found: Calibration) -> Path:
-    """Put a calibration in its file, and return that; raises OSError."""
-    path = calibration_path()
-    publish(path, json.dumps(found.to_json(), indent=1) + "\n")
-    forget_calibration()
-    return path
 
 
 def forget_calibration() -> None:

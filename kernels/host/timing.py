@@ -1,5 +1,6 @@
 """Interleaved timing: candidates take turns round by round, so that a busy machine slows all of them alike."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,9 @@ SHORTEST_ROUND_S = 200e-6
 # A candidate is called for this time before its turn, to fill the caches with its own data: a gather of 5.6 MB took
 # 155 µs after a single call, in turn with loops that use other memory, and 92 µs by itself.
 SETTLED_S = 2e-3
+# A trial: passes over the calls; seconds for which a pass repeats a call; and the factor above the best time from which
+# a call is not tried again.
+TRIAL_PASSES, TRIED_S, HOPELESS_FACTOR = 2, 5e-3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +66,44 @@ def time_interleaved(
         for name in names[first:] + names[:first]:
             if settle_s is not None:
                 time.sleep(settle_s)
-                _settle(candidates[name])
+                fastest_s(candidates[name], warm=0, least_s=SETTLED_S)  # fills the caches with its data
             rounds_s[name].append(_time(candidates[name], repeats[name]))
     return Timings(rounds_s)
 
 
-def _settle(call: Call) -> None:
-    """Call until the caches hold the data of the call, as far as they can; once where it takes long."""
-    end = time.perf_counter() + SETTLED_S
-    call()
-    while time.perf_counter() < end:
+def fastest_s(call: Call, *, runs: int = 1, warm: int = 1, least_s: float = 0.0) -> float:
+    """Return the seconds of the fastest of some calls.
+
+    Args:
+        call: the call.
+        runs: the least number of timed calls, 1 or more.
+        warm: the number of calls before them that are not timed.
+        least_s: the least time that the timed calls take together.
+    """
+    for _ in range(warm):
         call()
+    fastest, end = math.inf, time.perf_counter() + least_s
+    while runs > 0 or time.perf_counter() < end:
+        fastest = min(fastest, _time(call, 1))
+        runs -= 1
+    return fastest
+
+
+def find_fastest(calls: Mapping[str, Call], repeats: Mapping[str, int] | None = None) -> str:
+    """Return the name of the call that is fastest in a trial of some milliseconds each.
+
+    Args:
+        calls: the calls, by name.
+        repeats: the number of times that each call does its work; 1 if omitted.
+    """
+    best_s = dict.fromkeys(calls, math.inf)
+    for _ in range(TRIAL_PASSES if len(calls) > 1 else 0):
+        limit_s = HOPELESS_FACTOR * min(best_s.values())
+        for name, call in calls.items():
+            if best_s[name] <= limit_s:
+                taken_s = fastest_s(call, least_s=TRIED_S) / (repeats[name] if repeats else 1)
+                best_s[name] = min(best_s[name], taken_s)
+    return min(best_s, key=best_s.__getitem__)
 
 
 def _repeats(call: Call, shortest_s: float) -> int:

@@ -10,15 +10,16 @@ again from passes that are drawn at random from the measured ones (a bootstrap).
 """
 
 import itertools
+import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median_low
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from ...lowering.schedule.machine_model import BUILT_IN, LINE_BYTES, MachineMode
 from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, VECTOR_UOPS
 from ..host.cpu import OtherLoad, free_memory_bytes, package_version
 from ..host.dependencies import require_compiler
+from ..host.files import publish
 from ..host.machine import (
     BUSY_CORES,
     Calibration,
@@ -33,24 +35,26 @@ from ..host.machine import (
     calibration_path,
     forget_calibration,
     machine_facts,
-    write_calibration,
 )
 from ..host.runtime import RUNTIME
+from ..host.timing import fastest_s
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads, current_subteam
-from . import probes
 from .probes import (
+    BLOCK_BYTES,
     CACHED,
+    COPY_DISTANCE_BYTES,
     ELEMENTS,
+    FILL,
+    LOOPS,
+    MAX_DISTANCE,
     READS,
-    ROW_STORES,
     STREAMED,
     SUMMED_ROWS,
     Probe,
     Window,
     aligned,
-    copy_ways,
-    load_probes,
+    load_probe,
     random_places,
 )
 
@@ -63,8 +67,8 @@ LATENCY_S, RATES_S, MIN_PASSES = 2.0, 9.0, 5
 MAX_INTERVAL_RATIO = 1.25
 # These fields are not measured while other processes use the cores and the last cache.
 DISTURBED = "l3_bytes", "launch_ns", "wake_ns"
-# How often the fields are derived from drawn passes, and how many of the lowest and of the highest values of a field
-# are outside its interval: it holds about 80 % of them.
+# The fields are derived from drawn passes this number of times; the interval of a field leaves out this number of its
+# lowest and of its highest values, and holds about 80 % of them.
 DRAWS, OUTSIDE = 40, 4
 PARTS = 100
 VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
@@ -75,7 +79,7 @@ CHASED_LINES = 4096
 BESIDE_NEAR, BESIDE_FAR = 16, 128
 # The work of a thread in one run takes much longer than a call or a launch.
 READ_LINES, READ_ELEMENTS, COPIED_BYTES_A_THREAD, MIN_COPIED_BYTES = 32768, 65536, MB, 512 * KB
-# The scalars: as many indices as half of an L2 holds, and elements of a table that fits in L1.
+# The scalars: indices that fill half of an L2, and elements of a table that fits in L1.
 INDICES, SMALL_TABLE = 16384, 2048
 # A last cache that takes the lines that the second one evicts has a table for good only after some sweeps: elements of
 # 8 MB that nothing prefetches take 2.4 ns after one of them and 0.8 after several.
@@ -85,12 +89,12 @@ ASCENDING, SKIPPED_BYTES = 8192, 128
 # Lines that all threads read behind each other, at random places, to read memory as fast as it goes: prefetched two
 # pages ahead a Zen 4 reads 17.6 bytes in a ns on one thread and 35 on two, one page ahead 13.4 and 30.
 PAGE_LINES, PAGES_AHEAD = 64, 2
-# The work of a launch: shares, and how often each reads its lines, from L1. It takes less than waking a thread, so
+# The work of a launch: shares, and the times that each reads its lines, from L1. It takes less than waking a thread, so
 # it is launched so often before that all are awake.
 MIN_SHARES, SHARES_A_THREAD, SHARE_LINES, SHARE_REPEATS = 64, 8, 128, 4
 ASLEEP_AFTER_S, LAUNCHES = 1e-3, 50
 MIN_RUNS = 4
-# How often a call repeats work of a few microseconds, beside which a call is no longer short.
+# The times that a call repeats work of a few microseconds, so that the call itself is short beside it.
 REPEATS = 8
 
 # The prefetch distances into L2 that are tried, in lines of memory, and the bytes of the rows of timers.
@@ -101,7 +105,10 @@ NEAR_REPORTED = (0.7, 1.5)
 MIN_ONE_WAY = 0.5
 MIN_LAUNCH_NS = 100.0
 
-# Is called with the parts done, how many there will be, and words.
+# A timer does something once, after its data is in the caches, and returns nanoseconds for a unit of its work.
+Timer = Callable[[], float]
+Name = TypeVar("Name")
+# Is called with the parts done, the number of all parts, and words.
 Report = Callable[[int, int, str], None]
 
 
@@ -111,7 +118,7 @@ def calibrate(report: Report = lambda done, most, text: None) -> Calibration:
     It takes 12 to 20 seconds, and up to 512 MB of memory. Each field follows from medians, or from the fastest passes
     where other processes use `BUSY_CORES` or more meanwhile. A field whose interval is wide keeps the value of the
     built-in model, and so do `l3_bytes`, `launch_ns` and `wake_ns` beside such processes. The built-in `l3_bytes` is
-    what the system reports, which other machines may share, but no more than the model's.
+    the reported size, which other machines may share, but no more than the model's.
 
     Args:
         report: called after each pass over all probes.
@@ -119,6 +126,10 @@ def calibrate(report: Report = lambda done, most, text: None) -> Calibration:
     Raises:
         DependencyError: Numba is missing.
     """
+
+    def show(text: str, start: float, share: float) -> Callable[[float], None]:
+        return lambda done: report(int(PARTS * (start + share * done)), PARTS, text)
+
     require_compiler()
     load = OtherLoad()
     report(0, PARTS, "compiling the probes")
@@ -127,17 +138,16 @@ def calibrate(report: Report = lambda done, most, text: None) -> Calibration:
     workplace = Workplace(memory_bytes, threads, warmed_bytes=min(2 * base.l3_bytes, memory_bytes // 2))
     sizes = [size for power in range(10, 40) if MIN_TABLE_BYTES <= (size := 1 << power) <= memory_bytes]
     first_part = LATENCY_S / max(LATENCY_S + RATES_S, 1e-9)
-    timers = {f"latency {size}": workplace.latency(size) for size in sizes}
-    take_passes(timers, LATENCY_S, lambda done: report(int(PARTS * first_part * done), PARTS, "latencies"))
-    latency_ns = {size: median_low(timers[f"latency {size}"].times_ns) for size in sizes}
-    caches = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
+    latencies = {size: workplace.latency(size) for size in sizes}
+    latencies_ns = take_passes(latencies, LATENCY_S, show("latencies", 0, first_part))
+    reported = base.l1_bytes, base.l2_bytes, base.l3_bytes
+    caches = cache_ends({size: median_low(times) for size, times in latencies_ns.items()}, reported)
     rates = workplace.timers(caches, sizes[-1])
-    take_passes(
-        rates, RATES_S, lambda done: report(int(PARTS * (first_part + (1 - first_part) * done)), PARTS, "rates")
-    )
+    rates_ns = take_passes(rates, RATES_S, show("rates", first_part, 1 - first_part))
     report(PARTS, PARTS, "")
     other_cores = round(load.cores(), 2)
-    return _calibration({name: each.times_ns for name, each in (timers | rates).items()}, base, threads, other_cores)
+    passes_ns = {f"latency {size}": times for size, times in latencies_ns.items()} | rates_ns
+    return _calibration(passes_ns, base, threads, other_cores)
 
 
 def _calibration(
@@ -175,7 +185,9 @@ def _calibration(
 
 def keep(found: Calibration) -> Path:
     """Put a calibration in its file, return that, and plan gathers by it from now on; raises OSError."""
-    path = write_calibration(found)
+    path = calibration_path()
+    publish(path, json.dumps(found.to_json(), indent=1) + "\n")
+    forget_calibration()
     RUNTIME.forget()
     return path
 
@@ -191,49 +203,32 @@ def forget() -> Path | None:
 
 
 def _memory_bytes(base: MachineModel) -> int:
-    """Return a power of two of bytes, far more than the caches where there is so much memory."""
+    """Return a power of two of bytes, far more than the caches where there is enough memory."""
     most = min(MAX_MEMORY_BYTES, free_memory_bytes() // 4)
     wanted = max(MIN_MEMORY_BYTES, min(8 * base.l3_bytes, most))
     return 1 << wanted.bit_length() - 1
 
 
-@dataclass
-class Timer:
-    """Times something pass by pass.
-
-    Attributes:
-        run: does it once, after what it needs to be in the caches, and returns nanoseconds for a unit of its work.
-        times_ns: the time of each pass.
-    """
-
-    run: Callable[[], float]
-    times_ns: list[float] = field(default_factory=list)
-
-
 def timed(call: Callable[[], object], units: float, runs: int = 5, warm: int = 1) -> Timer:
     """Return a timer of a call that does `units` units of work: the fastest of some runs, after some that warm up."""
-
-    def run() -> float:
-        for _ in range(warm):
-            call()
-        times_ns: list[int] = []
-        for _ in range(runs):
-            start = time.perf_counter_ns()
-            call()
-            times_ns.append(time.perf_counter_ns() - start)
-        return max(min(times_ns), 1) / units
-
-    return Timer(run)
+    return lambda: 1e9 * fastest_s(call, runs=runs, warm=warm) / units
 
 
-def take_passes(timers: Mapping[str, Timer], seconds: float, on_pass: Callable[[float], None] = lambda _: None) -> None:
-    """Run all timers pass by pass for `seconds`, and `MIN_PASSES` at least; tell the part that is done, 0 to 1."""
+def take_passes(
+    timers: Mapping[Name, Timer], seconds: float, on_pass: Callable[[float], None] = lambda _: None
+) -> dict[Name, list[float]]:
+    """Run all timers pass by pass for `seconds`, and `MIN_PASSES` at least, and return the times of each.
+
+    `on_pass` is called after each pass with the part that is done, 0 to 1.
+    """
+    times_ns: dict[Name, list[float]] = {name: [] for name in timers}
     start, passes = time.perf_counter(), 0
     while passes < MIN_PASSES or time.perf_counter() - start < seconds:
-        for timer in timers.values():
-            timer.times_ns.append(timer.run())
+        for name, timer in timers.items():
+            times_ns[name].append(timer())
         passes += 1
         on_pass(min((time.perf_counter() - start) / max(seconds, 1e-9), passes / MIN_PASSES, 1.0))
+    return times_ns
 
 
 class Workplace:
@@ -242,21 +237,21 @@ class Workplace:
     Work is of one thread, except launches and the copies and reads of memory by all threads together.
 
     Args:
-        size_bytes: of memory, a power of two, every word of which is `probes.FILL`.
-        threads: how many threads share work.
+        size_bytes: of memory, a power of two, every word of which is `FILL`.
+        threads: the number of threads that share work.
         warmed_bytes: a table up to this size is read as a whole before a timing, so that the last cache holds as
             much of the table as it can.
     """
 
     def __init__(self, size_bytes: int, threads: int, warmed_bytes: int):
         self.threads, self.warmed_bytes = threads, warmed_bytes
-        self.names = tuple(probes.loops())
         self._small, self._out = aligned(MB), aligned(MB)
-        self.memory = aligned(size_bytes + probes.COPY_DISTANCE_BYTES + 2 * LINE_BYTES)
+        self.memory = aligned(size_bytes + COPY_DISTANCE_BYTES + 2 * LINE_BYTES)
         for array in (self.memory, self._small, self._out):
-            array.view(np.int64)[:] = probes.FILL
+            array.view(np.int64)[:] = FILL
         self.memory = self.memory[:size_bytes]
-        load_probes(self.names)  # compiled, and the threads started, before anything is timed
+        for loop in LOOPS:  # compiled, and the threads started, before anything is timed
+            load_probe(loop)
         current_subteam()
 
     def timers(self, caches: tuple[int, int, int], size: int) -> dict[str, Timer]:
@@ -276,8 +271,7 @@ class Workplace:
             **lines(l2 // 2, {"lines L2": (0, 0)}),
             **lines(l3 // 4, {"lines L3 far": (BESIDE_FAR, 0), "lines L3 near": (0, BESIDE_NEAR)}),
             **self.elements("L3", l3 // 4),
-            **self.rows(ROW_STORES, len(self.memory) // 2, address(self.memory) + len(self.memory) // 2, ROW_BYTES),
-            **self.rows(SUMMED_ROWS, size),
+            **self.rows(size),
             **self.copies("memory", size, 1),
             **self.copies("all threads", size, self.threads),
             **lines(size, {"all threads read": (PAGES_AHEAD, 0)}, PAGE_LINES, self.threads),
@@ -285,29 +279,26 @@ class Workplace:
             **self.elements("memory", size),
         }
 
-    def _timer(self, probe: Probe, units: float, runs: int = 5, warm: int = 1) -> Timer:
-        """Return a timer of a probe that does `units` units of work in each repeat."""
-        call = replace(probe, names=self.names, in_parallel=probe.shares > 1)
-        return timed(call.prepared(), units * probe.repeats, runs, warm)
-
     def latency(self, table_bytes: int) -> Timer:
-        """Return a timer of the latency: nanoseconds for a line that is read after the line before it."""
-        base, lines, place = address(self.memory), table_bytes // LINE_BYTES, [0]
-        entry, at = load_probes(self.names), self.names.index("latency")
-        count = min(lines, CHASED_LINES)
-        is_small = lines <= CHASED_LINES
+        """Return the timer of the latency: nanoseconds for a line that is read after the line before it."""
+        entry, base, place = load_probe("latency"), address(self.memory), 0
+        lines = table_bytes // LINE_BYTES
+        count, is_small = min(lines, CHASED_LINES), lines <= CHASED_LINES
         repeats = REPEATS * CHASED_LINES // lines if is_small else 1
 
         def step() -> None:
-            found = entry(at, base, place[0], 0, 0, count, table_bytes, 0, 0, 0, 1, repeats, 0)
-            place[0] = 0 if is_small else found
+            nonlocal place
+            found = entry(base, place, 0, 0, count, table_bytes, 0, 0, 0, 1, repeats, 0)
+            place = 0 if is_small else found
+
+        if is_small or table_bytes > self.warmed_bytes:
+            return timed(step, repeats * count, *(() if is_small else (3, 0)))
 
         def run() -> float:
-            if not is_small and table_bytes <= self.warmed_bytes:
-                self.memory[:table_bytes:LINE_BYTES].max()
-            return (timed(step, repeats * count) if is_small else timed(step, count, runs=3, warm=0)).run()
+            self.memory[:table_bytes:LINE_BYTES].max()
+            return timed(step, count, runs=3, warm=0)()
 
-        return Timer(run)
+        return run
 
     def instructions(self) -> dict[str, Timer]:
         """Return timers of the work of one core in its first two caches, and of indices that ascend: ns an index.
@@ -325,24 +316,19 @@ class Workplace:
         found: dict[str, Timer] = {}
         for name in ("check", "scalars", "gathered scalars"):
             probe = Probe(name, itertools.cycle(small), (near,), SMALL_TABLE, repeats=REPEATS)
-            found[name] = self._timer(probe, INDICES)
+            found[name] = _timer(probe, INDICES)
             if name != "check":
                 probe = Probe(name, itertools.cycle(tables), (skipping,), 0)
-                found[f"ascending {name}"] = self._timer(probe, ASCENDING, MIN_RUNS)
+                found[f"ascending {name}"] = _timer(probe, ASCENDING, MIN_RUNS)
         return found
 
-    def rows(
-        self, names: Iterable[str], table_bytes: int, out: int | None = None, written_bytes: int = 0
-    ) -> dict[str, Timer]:
-        """Return timers of rows of 256 bytes at random places of a table: nanoseconds for a row.
-
-        Each row is written behind the row before it at the address `out`, where that is given.
-        """
+    def rows(self, table_bytes: int) -> dict[str, Timer]:
+        """Return timers of sums of rows of 256 bytes at random places of a table: nanoseconds for a row."""
         rows = table_bytes // ROW_BYTES
         places = random_places(rows).astype(np.int64)
-        windows = self._windows(places, READ_LINES, out, written_bytes)
+        windows = self._windows(places, READ_LINES, address(self._out))
         turns = itertools.cycle(windows)  # a probe that began anew would find its lines in the last cache
-        return {name: self._timer(Probe(name, turns, (places,), rows), windows[0][4], MIN_RUNS) for name in names}
+        return {name: _timer(Probe(name, turns, (places,), rows), windows[0][4], MIN_RUNS) for name in SUMMED_ROWS}
 
     def elements(self, level: str, table_bytes: int) -> dict[str, Timer]:
         """Return timers of elements at random places of a table, one in each line: nanoseconds for an element.
@@ -351,23 +337,24 @@ class Workplace:
         """
         lines, is_far = table_bytes // LINE_BYTES, table_bytes > self.warmed_bytes
         places = random_places(lines).astype(np.int64) * (LINE_BYTES // 4)
-        windows = self._windows(places, READ_ELEMENTS, *((address(self.memory), 4) if is_far else ()))
+        out = (address(self.memory), 4) if is_far else (address(self._out), 0)
+        windows = self._windows(places, READ_ELEMENTS, *out)
         sweeps, turns = 1 if is_far else len(windows), itertools.cycle(windows)
         runs = windows[0][4], 2 * sweeps, WARM_SWEEPS * sweeps
-        return {f"{level} {name}": self._timer(Probe(name, turns, (places,), lines), *runs) for name in ELEMENTS}
+        return {f"{level} {name}": _timer(Probe(name, turns, (places,), lines), *runs) for name in ELEMENTS}
 
     def copies(self, level: str, footprint_bytes: int, threads: int) -> dict[str, Timer]:
-        """Return timers of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
-        grain = threads * probes.BLOCK_BYTES
+        """Return timers of a copy within a footprint: nanoseconds of a thread for a byte read or written."""
+        grain = threads * BLOCK_BYTES
         half = footprint_bytes // 2 // grain * grain
         # Some memory is up to twice as fast for less than a millisecond, so all of it is copied in one run.
         size = half if footprint_bytes > self.warmed_bytes else min(half, threads * COPIED_BYTES_A_THREAD)
         source = address(self.memory)
         windows = [(source, 0, source + half, first, first + size) for first in range(0, half - size + 1, size)]
-        repeats = max(1, MIN_COPIED_BYTES // size)
-        ways = copy_ways(itertools.cycle(windows), [self.memory], threads, repeats)
+        copy = Probe(CACHED, itertools.cycle(windows), (self.memory,), shares=threads)
+        copy = replace(copy, repeats=max(1, MIN_COPIED_BYTES // size))
         units, runs = 2 * size / threads, self._sweeps(len(windows), footprint_bytes)
-        return {f"{level} {name}": self._timer(way, units, *runs) for name, way in ways.items()}
+        return {f"{level} {name}": _timer(replace(copy, loop=name), units, *runs) for name in (STREAMED, CACHED)}
 
     def lines(
         self, table_bytes: int, tried: Mapping[str, tuple[int, int]], piece_lines: int = 1, threads: int = 1
@@ -376,20 +363,18 @@ class Workplace:
 
         Args:
             table_bytes: every line of the table is read before any is read again.
-            tried: by name, how many pieces ahead to prefetch into L2, and into L1.
+            tried: by name, the distances of prefetches into L2 and into L1, in pieces.
             piece_lines: adjacent lines that are read at each place.
             threads: that share the reads.
         """
         pieces = table_bytes // (piece_lines * LINE_BYTES)
         window = pieces if threads > 1 else min(pieces, READ_LINES // piece_lines)
         places = random_places(pieces)
-        windows = self._windows(places, window)
+        windows = self._windows(places, window, address(self._out))
         repeats = max(1, READ_LINES // (piece_lines * window))
         way = Probe(READS, itertools.cycle(windows), (places,), 0, piece_lines, shares=threads, repeats=repeats)
         units, runs = window * piece_lines / threads, self._sweeps(len(windows), table_bytes)
-        return {
-            name: self._timer(replace(way, far=far, near=near), units, *runs) for name, (far, near) in tried.items()
-        }
+        return {name: _timer(replace(way, far=far, near=near), units, *runs) for name, (far, near) in tried.items()}
 
     def launches(self) -> dict[str, Timer]:
         """Return timers of the same work by one thread and by all, which spin; and of both after all have slept.
@@ -399,18 +384,16 @@ class Workplace:
         shares = max(MIN_SHARES, SHARES_A_THREAD * self.threads)
         places = random_places(SHARE_LINES, shares * SHARE_LINES)
         window = address(self._small), address(places), 0, 0, shares * SHARE_LINES
-        serial = Probe(
-            READS, itertools.repeat(window), (places,), 0, 1, shares=shares, repeats=SHARE_REPEATS, in_parallel=False,
-            names=self.names,
-        )  # fmt: skip
+        serial = Probe(READS, itertools.repeat(window), (places,), 0, shares=shares, repeats=SHARE_REPEATS)
+        serial = replace(serial, in_parallel=False)
         launch = replace(serial, in_parallel=True).prepared()
 
         def rested(work: Callable[[], int]) -> Timer:
             def run() -> float:
                 time.sleep(ASLEEP_AFTER_S)
-                return timed(work, 1, runs=1, warm=0).run()
+                return timed(work, 1, runs=1, warm=0)()
 
-            return Timer(run)
+            return run
 
         return {
             "idle": timed(replace(serial, shares=1, repeats=0).prepared(), 1),
@@ -420,19 +403,24 @@ class Workplace:
             "wake": rested(launch),
         }
 
-    def _windows(self, places: np.ndarray, most: int, out: int | None = None, written_bytes: int = 0) -> list[Window]:
+    def _windows(self, places: np.ndarray, most: int, out: int, written_bytes: int = 0) -> list[Window]:
         """Return the windows that the probes of a table read and write in turn.
 
         `out` is the address that they write to, at `written_bytes` for each place before the window.
         """
-        count, table, indices = len(places) - probes.MAX_DISTANCE, address(self.memory), address(places)
-        size, out = min(count, most), address(self._out) if out is None else out
+        count, table, indices = len(places) - MAX_DISTANCE, address(self.memory), address(places)
+        size = min(count, most)
         starts = range(0, count - size + 1, size)
         return [(table, indices + places.itemsize * first, out + written_bytes * first, 0, size) for first in starts]
 
     def _sweeps(self, windows: int, size_bytes: int) -> tuple[int, int]:
-        """Return how many runs go through memory window by window, and how many warm up: all where it may fit."""
+        """Return the numbers of timed and of untimed runs: all windows where they may fit the caches."""
         return (max(windows, MIN_RUNS), windows) if size_bytes <= self.warmed_bytes else (MIN_RUNS, 1)
+
+
+def _timer(probe: Probe, units: float, runs: int = 5, warm: int = 1) -> Timer:
+    """Return a timer of a probe that does `units` units of work in each repeat."""
+    return timed(probe.prepared(), units * probe.repeats, runs, warm)
 
 
 # from times to fields
@@ -444,7 +432,7 @@ def fit_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) 
     Args:
         times_ns: by the names of the timers of `Workplace`.
         base: the built-in model.
-        threads: how many shared the work.
+        threads: the number of threads that shared the work.
     """
     took = times_ns
     latency_ns = {int(name.split()[1]): ns for name, ns in took.items() if name.startswith("latency ")}
@@ -456,13 +444,11 @@ def fit_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) 
         "L3": min(took["lines L3 far"], took["lines L3 near"]),
         "memory": min(took[f"far {each}"] for each in FAR_LINES),
     }
-    # Of a copy from end to end processors fetch the lines ahead that it writes, so rows at random places show more.
-    fetched_ns = max(took[f"rows, {CACHED}"] - took[f"rows, {STREAMED}"], 0.0)
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
     lane_ns = took["scalars"] * LANE_UOPS / (VECTOR_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     uop_ns = lane_ns / LANE_UOPS
     prefetch_ns = (VECTOR_UOPS + PREFETCH_UOPS) * uop_ns
-    beyond_ns = {  # elements that are prefetched in another way than into L2, beside those that are
+    beyond_ns = {  # elements without the prefetch into L2, beside elements with it
         way: [ns + took[f"{level} elements {way}"] - took[f"{level} elements far"] for level, ns in line_ns.items()]
         for way in ("near", "alone")
     }
@@ -473,7 +459,6 @@ def fit_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) 
         "l2_bytes": l2_bytes,
         "l3_bytes": max(l3_bytes, 2 * l2_bytes),
         "copy_bytes_per_ns": tuple(1 / each for each in copies_ns),
-        "store_times": 1 + fetched_ns / (ROW_BYTES * copies_ns[-1]),
         "interleaved_times": max(took["summed rows, interleaved"] / took["summed rows, fissioned"], 1.0),
         "memory_bytes_per_ns": memory,
         "one_way_share": min(max(alone / memory, MIN_ONE_WAY), 1.0),
@@ -497,25 +482,20 @@ def fit_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) 
 
 
 def interval(values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return a low and a high value of a field that was derived `DRAWS` times; of each element where it is a tuple."""
-    if isinstance(values[0], tuple):
-        low, high = zip(*(interval(each) for each in zip(*values, strict=True)), strict=True)
-        return low, high
-    ranked = sorted(values)
-    return ranked[OUTSIDE], ranked[-1 - OUTSIDE]
+    """Return a low and a high value of a field that was derived `DRAWS` times; lists of them where it is a tuple."""
+    ranked = np.sort(values, axis=0)
+    return ranked[OUTSIDE].tolist(), ranked[-1 - OUTSIDE].tolist()
 
 
 def is_wide(low: Any, high: Any) -> bool:
-    """Return whether an interval is too wide for its field to count as measured, in any element of a tuple."""
-    if isinstance(low, tuple):
-        return any(map(is_wide, low, high))
-    return high > MAX_INTERVAL_RATIO * low
+    """Return whether an interval is too wide for its field to count as measured, in any element of a list."""
+    return bool(np.any(np.asarray(high) > MAX_INTERVAL_RATIO * np.asarray(low)))
 
 
 def rounded(value: Any) -> Any:
     """Return a field with times and rates of three digits."""
-    if isinstance(value, tuple):
-        return tuple(map(rounded, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(rounded, value))
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
@@ -558,12 +538,12 @@ def shared_from_ns(launch_ns: float, waking_ns: float, threads: int) -> float:
     """Return the time of work, by one thread, from which sharing has the smaller regret.
 
     Nothing is known of whether threads sleep. Where they do, work of S takes (S + waking) / S times as long shared as
-    by one thread. Where they spin, it takes S / (S / threads + launch) times as long by one thread. Both are equal for
-    what is returned.
+    by one thread. Where they spin, it takes S / (S / threads + launch) times as long by one thread. Both are equal at
+    the returned time.
 
     Args:
         launch_ns: a launch on threads that spin.
-        waking_ns: what a launch on threads that sleep costs the caller, who does all the work before they are awake.
+        waking_ns: the cost to the caller of a launch on threads that sleep; it does all the work before they wake.
         threads: 2 or more.
     """
     spared = 1 - 1 / threads

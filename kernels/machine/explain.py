@@ -1,4 +1,4 @@
-"""Explain a kernel: its traffic, its roofline bound, its time, and what each pass of its schedule contributes.
+"""Explain a kernel: its traffic, its roofline bound, its time, and the contribution of each pass of its schedule.
 
 The result is a value: text for people, JSON for scripts.
 """
@@ -22,6 +22,7 @@ from ..host.timing import time_interleaved
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
 from .roofline import COPY, LINES, Bound, model_bound, reference_loops
+from .traffic import fewest_bytes
 
 # The machine is busy if the median is more than this many times the fastest round.
 BUSY = 1.5
@@ -35,9 +36,9 @@ class Ablation:
     """A schedule with one pass left out, or all of one kind.
 
     Attributes:
-        left_out: the pass with its options; what a schedule holds several times is left out together.
+        left_out: the pass with its options; passes of one kind are left out together.
         measured_us: the median time without it; None where the shorter schedule is rejected.
-        times_as_fast: how many times as fast the whole schedule is: the ratio of the medians, above 1 where the pass
+        times_as_fast: the median time without the pass divided by that of the whole schedule, above 1 where the pass
             pays. None where the shorter schedule is rejected.
         rejected: why the shorter schedule is not legal; None where it is.
     """
@@ -50,7 +51,7 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How near a kernel is to its roofline bound, and what each pass of its schedule contributes.
+    """The distance of a kernel from its roofline bound, and the contribution of each pass of its schedule.
 
     Attributes:
         gather: the operator with its arrays and attributes.
@@ -61,8 +62,8 @@ class Explanation:
         machine: the name of the machine model.
         measured_us: the median time of a call.
         fastest_us: the time of a call in the fastest round; far below the median on a busy machine.
-        rounds: how many rounds were timed.
-        predicted_us: what the cost model expects; None without one.
+        rounds: the number of timed rounds.
+        predicted_us: the time by the cost model; None without one.
         ablations: the schedule without each of its passes.
     """
 
@@ -85,7 +86,7 @@ class Explanation:
 
     @property
     def disturbance(self) -> str:
-        """What shows that other work on this machine disturbed the measurement; empty where nothing does."""
+        """The sign that other work on this machine disturbed the measurement; empty where there is none."""
         if self.measured_us > BUSY * self.fastest_us:
             return "the median is far above the fastest round: the machine is busy, and times say little"
         if self.fraction > MAX_FRACTION:
@@ -125,7 +126,7 @@ class Explanation:
         ]
         passes: list[tuple[str, ...]] = []
         for each in self.ablations:
-            *before, last = each.left_out.replace("},", "},\n").splitlines()  # what is left out together
+            *before, last = each.left_out.replace("},", "},\n").splitlines()  # passes that are left out together
             found = (f"rejected: {each.rejected}",)
             if each.measured_us is not None and each.times_as_fast is not None:
                 found = _us(each.measured_us), f"{each.times_as_fast:.2f}x"
@@ -160,7 +161,7 @@ class Explanation:
 
 
 class CompiledKernel(Protocol):
-    """What `explain` and reports read of a `Kernel`, whose methods call them."""
+    """The part of a `Kernel` that `explain` and reports read; its methods call them."""
 
     @property
     def problem(self) -> Problem: ...
@@ -206,12 +207,12 @@ def explain(
     timed in turn with the reference loops.
 
     Args:
-        kernel: what to explain.
+        kernel: the kernel.
         data, indices: arrays of the dtypes and ranks that it was compiled for; made up, with uniformly random indices,
             when both are omitted.
         out: where the results go; made when omitted. Its contents are replaced.
-        rounds: how often each schedule is timed, 1 or more.
-        progress: is called before each step with what it does.
+        rounds: the number of timings of each schedule, 1 or more.
+        progress: is called before each step with its description.
 
     Raises:
         ExplainError: only one of data and indices is given, nothing runs for these sizes, or the interpreter is on.
@@ -236,7 +237,7 @@ def explain(
     say("preparing the reference loops")
     table = arrays[0] if whole.problem.gradient is None else result
     low, high = byte_bounds(table)
-    loops = reference_loops(whole.problem, arrays[1], data=table, table_bytes=high - low)
+    loops = reference_loops(fewest_bytes(whole.problem, arrays[1], table), high - low)
     say("timing")
     terms = predicted_terms(plan)
     calls = {name: functools.partial(shorter, *arrays, result) for name, shorter in kernels.items()}

@@ -1,14 +1,14 @@
 """The probes: small loops over memory whose times say how fast a machine is, as programs that Numba compiles.
 
 They are written as the backend prints kernels, with the same operations, so that the measured code is the code that
-runs. A calibration times all of them. The roofline bound times copies and reads in turn with a kernel: the same work in
-several ways, of which the fastest counts. A program is compiled once, and then comes from the disk cache.
+runs. A calibration times all of them. The roofline bound times copies and reads in turn with a kernel. Each loop is a
+program of its own, which is compiled once, and then comes from the disk cache.
 """
 
 import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The block of the copies; a thread's share is a multiple of it.
 BLOCK_BYTES = 4 * LINE_BYTES
-# A copy reads this many different blocks for as many that it writes; with fewer it reads blocks again.
+# The unit of `size` of a copy: of this number of blocks that it writes it reads `size` different ones.
 ALL_BLOCKS = 256
 # The content of memory, as int64: not 0, since servers write halves of lines that are all zeros in about half of the
 # time: a Zen 5 86 bytes in a ns and 40 of others, a Zen 4 60 and 27. A word of 4 bytes is 128: two lines, as the chain
@@ -35,17 +35,9 @@ FILL = 128 | 128 << 32
 COPY_DISTANCE_BYTES = 1024
 # The largest prefetch distance of reads, in pieces: this many positions must follow the last one.
 MAX_DISTANCE = 256
-# The pieces whose prefetches have a loop of their own in front of as many reads: of 4 lines from 256 MB one core of a
+# The pieces whose prefetches have a loop of their own in front of their reads: of 4 lines from 256 MB one core of a
 # Zen 4 reads 235 million a second, and 140 with prefetches between the reads.
 FISSIONED = 32
-# Prefetch distances (far, near) that are tried, in lines. From 16 MB, one core of a Zen 4 reads 480 million lines a
-# second with far alone and 425 with both; from 256 MB it is 280 and 312.
-DISTANCES_LINES = ((0, 0), (0, 16), (64, 0), (MAX_DISTANCE, 0), (128, 16), (MAX_DISTANCE, 16))
-# Lines of a piece from which L1 does not hold the prefetches of `FISSIONED` pieces.
-MAX_FISSIONED_LINES = 16
-
-# The stores of rows of 256 bytes from random places of memory that are written to memory.
-ROW_STORES = {"rows, cached stores": False, "rows, non-temporal stores": True}
 # Whether the prefetches of rows of 256 bytes that are summed have a loop of their own, `SUMMED_AHEAD` rows ahead.
 SUMMED_ROWS = {"summed rows, interleaved": False, "summed rows, fissioned": True}
 SUMMED_AHEAD = 64
@@ -59,37 +51,14 @@ ELEMENTS = {
 # The names of the copies, which are the names of the ways to copy, too.
 STREAMED, CACHED = "non-temporal stores", "cached stores"
 READS, FISSIONED_READS, FILLED = "reads", "fissioned reads", "fill"
-REFERENCE_LOOPS = (STREAMED, CACHED, FILLED, READS, FISSIONED_READS)
 
 
 @functools.cache
-def load_probes(names: tuple[str, ...]) -> "KernelCode":
-    """Return a program of some loops, compiled; see `_source` for its arguments.
-
-    Args:
-        names: the loops; the first argument of the program is the place of one in them.
-    """
-    source = _source(names)
-    key = f"probes {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+def load_probe(loop: str) -> "KernelCode":
+    """Return the program of a loop, compiled; see `_source` for its arguments."""
+    source = _source(loop)
+    key = f"probe {hashlib.sha256(source.encode()).hexdigest()[:16]}"
     return load_kernel(key, "", lambda: Program(source, (), {})).entry
-
-
-def loops() -> dict[str, str]:
-    """Return the body of each loop, by name: functions of `_PARAMETERS`."""
-    return {
-        STREAMED: _copy(streams=True),
-        CACHED: _copy(streams=False),
-        FILLED: _FILL,
-        READS: _READS,
-        FISSIONED_READS: _FISSIONED_READS,
-        "latency": _LATENCY,
-        "check": _CHECK,
-        "scalars": _scalars(0, 0, False),
-        "gathered scalars": _GATHERED_SCALARS,
-        **{name: _rows(streams) for name, streams in ROW_STORES.items()},
-        **{name: _summed(fissions) for name, fissions in SUMMED_ROWS.items()},
-        **{name: _scalars(*how) for name, how in ELEMENTS.items()},
-    }
 
 
 _PARAMETERS = "data, indices, out, first, last, size, lines, far, near"
@@ -207,26 +176,6 @@ _GATHERED_SCALARS = """
 """
 
 
-def _rows(streams: bool) -> str:
-    """Return a gather of rows of 256 bytes by indices that may be negative, prefetched 8 and 32 rows ahead."""
-    store, lines = "stream" if streams else "store", range(0, 256, LINE_BYTES)
-    return _indented(
-        [
-            "for at in range(first, last):",
-            *(
-                f"    prefetch_{locality}(data, 256 * load_i64(indices, 8 * at + {8 * ahead}) + {line})"
-                for locality, ahead in ((2, 32), (3, 8))
-                for line in lines
-            ),
-            "    place = 256 * clamp(wrap(load_i64(indices, 8 * at), size), size)",
-            *(
-                f"    {store}_v8xi32(out, 256 * at + {at}, load_v8xi32(data, place + {at}))"
-                for at in range(0, 256, LINE_BYTES // 2)
-            ),
-        ]
-    )
-
-
 def _summed(fissions: bool) -> str:
     """Return a sum of rows of 256 bytes, `FISSIONED` by `FISSIONED`; each of these sums is written."""
     ahead = f"256 * load_i64(indices, 8 * at + {8 * SUMMED_AHEAD})"
@@ -242,30 +191,34 @@ def _summed(fissions: bool) -> str:
     return _indented([*lines, *(f"    store_v8xi64(out, {64 * at}, s{at})" for at in range(4))])
 
 
-def _source(names: tuple[str, ...]) -> str:
-    """Return the text of the program of some loops.
+# The body of each loop, a function of `_PARAMETERS`, by name.
+LOOPS = {
+    STREAMED: _copy(streams=True),
+    CACHED: _copy(streams=False),
+    FILLED: _FILL,
+    READS: _READS,
+    FISSIONED_READS: _FISSIONED_READS,
+    "latency": _LATENCY,
+    "check": _CHECK,
+    "scalars": _scalars(0, 0, False),
+    "gathered scalars": _GATHERED_SCALARS,
+    **{name: _summed(fissions) for name, fissions in SUMMED_ROWS.items()},
+    **{name: _scalars(*how) for name, how in ELEMENTS.items()},
+}
 
-    Its function `gather(loop, data, indices, out, first, last, size, lines, far, near, shares, repeats, team)` runs
-    a loop in equal shares, one a thread, each `repeats` times, and returns the sum of their results:
 
-    * loop: the place of its name;
+def _source(loop: str) -> str:
+    """Return the text of the program of a loop.
+
+    Its function `gather(data, indices, out, first, last, size, lines, far, near, shares, repeats, team)` runs the loop
+    in equal shares, one a thread, each `repeats` times, and returns the sum of their results:
+
     * data, indices, out: addresses;
     * first, last: the range of its work: offsets in bytes of copies, places in the indices of the others;
     * size, lines, far, near: numbers whose meaning is the loop's.
 
     The last shares are shorter, or empty, where the work does not divide by them.
     """
-    bodies = loops()
-    functions = "\n".join(
-        f'@njit(nogil=True, error_model="numpy")\ndef loop_{at}({_PARAMETERS}):\n{bodies[name]}\n'
-        for at, name in enumerate(names)
-    )
-    calls = "\n".join(
-        f"        {'elif' if at else 'if'} loop == {at}:\n"
-        f"            found += call(loop_{at}, (data, indices, out, start, stop, size, lines, far, near))"
-        for at in range(len(names))
-    )
-    copies = [at for at, name in enumerate(names) if name in (STREAMED, CACHED, FILLED)] or [-1]
     vectors = [f"{operation}_{kind}" for operation in ("load", "store", "stream") for kind in ("v8xi32", "v16xi32")]
     vectors += [f"{operation}_v8xi64" for operation in ("addi", "broadcast", "load", "store", "ult", "wrap")]
     vectors += [f"prefetch_{locality}" for locality in range(4)]
@@ -276,26 +229,28 @@ from gathernest.lowering.numba.intrinsics import clamp, load_i32, load_i64, mins
 from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_inside_v8xi32, join_v8xi32
 
 
-{functions}
+@njit(nogil=True, error_model="numpy")
+def loop({_PARAMETERS}):
+{LOOPS[loop]}
 
 @njit(nogil=True, error_model="numpy")
-def part(number, loop, {_PARAMETERS}, shares, repeats):
-    grain = {BLOCK_BYTES} if {" or ".join(f"loop == {at}" for at in copies)} else 1
+def part(number, {_PARAMETERS}, shares, repeats):
+    grain = {BLOCK_BYTES if loop in (STREAMED, CACHED, FILLED) else 1}
     length = -(-(last - first) // (shares * grain)) * grain
     start = minsi(first + number * length, last)
     stop = minsi(start + length, last)
     found = 0
     for _ in range(repeats):
-{calls}
+        found += call(loop, (data, indices, out, start, stop, size, lines, far, near))
     return found
 
 
-signature = int64({", ".join(["int64"] * 13)})
+signature = int64({", ".join(["int64"] * 12)})
 
 
 @njit(nogil=True, error_model="numpy")
-def gather(loop, {_PARAMETERS}, shares, repeats, team):
-    return share(team, shares, part, (loop, {_PARAMETERS}, shares, repeats))
+def gather({_PARAMETERS}, shares, repeats, team):
+    return share(team, shares, part, ({_PARAMETERS}, shares, repeats))
 """
 
 
@@ -308,15 +263,14 @@ class Probe:
     """Runs a loop over the next of some windows each time that it is called.
 
     Attributes:
-        loop: its name, among `names`.
+        loop: its name in `LOOPS`.
         windows: where; an iterator may be shared with other probes, which then go on where this one ended.
         memory: the arrays that the windows lie in.
         size: of a copy, the different blocks that it reads for `ALL_BLOCKS` that it writes; else as the loop takes it.
         lines, far, near: lines a piece, and the prefetch distances in pieces.
-        shares: how many equal parts the work has, one a thread.
-        repeats: how often a call does it.
-        in_parallel: whether several threads share the work, where there are several.
-        names: the loops of the program that has it.
+        shares: the number of equal parts that the work has.
+        repeats: the number of times that a call does it.
+        in_parallel: whether each share has a thread, where there are several threads.
     """
 
     loop: str
@@ -329,62 +283,16 @@ class Probe:
     shares: int = 1
     repeats: int = 1
     in_parallel: bool = True
-    names: tuple[str, ...] = REFERENCE_LOOPS
 
     def __call__(self) -> int:
         return self.prepared()()
 
     def prepared(self) -> Callable[[], int]:
         """Return a call that costs no more than the machine code and a few tuples: calls may take a microsecond."""
-        entry, at = load_probes(self.names), self.names.index(self.loop)
+        entry = load_probe(self.loop)
         numbers = self.size, self.lines, self.far, self.near, self.shares, self.repeats
-        team = current_subteam() if self.in_parallel else 0
-        return lambda: entry(at, *next(self.windows), *numbers, team)
-
-
-def copy_ways(
-    windows: Iterator[Window], memory: Sequence[np.ndarray], shares: int, repeats: int = 1, size: int = ALL_BLOCKS
-) -> dict[str, Probe]:
-    """Return the ways to copy: with non-temporal stores, which read no line that they write, and with cached stores.
-
-    The windows are addresses that are multiples of 64 in the arrays of `memory`, and offsets in bytes.
-    """
-    return {
-        name: Probe(name, windows, tuple(memory), size, shares=shares, repeats=repeats) for name in (STREAMED, CACHED)
-    }
-
-
-def read_ways(
-    windows: Iterator[Window], memory: Sequence[np.ndarray], shares: int, piece_lines: int
-) -> dict[str, Probe]:
-    """Return the ways to read pieces of a table at random places: with several prefetch distances.
-
-    Pieces of a few lines are also prefetched in front of the reads of several pieces: between reads prefetches may be
-    dropped. The windows are addresses of a table and of the numbers of its pieces, in `memory`, and places in these.
-    """
-    distances = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in DISTANCES_LINES})
-    ways = {
-        _distance_text(far * piece_lines, near * piece_lines): Probe(
-            READS, windows, tuple(memory), 0, piece_lines, far, near, shares
-        )
-        for far, near in distances
-    }
-    if 1 < piece_lines <= MAX_FISSIONED_LINES:
-        ways |= {
-            f"{text}, {FISSIONED} places at a time": replace(way, loop=FISSIONED_READS)
-            for text, way in ways.items()
-            if way.far and not way.near
-        }
-    return ways
-
-
-def _distance_text(far_lines: int, near_lines: int) -> str:
-    if not far_lines and not near_lines:
-        return "without prefetching"
-    if far_lines and near_lines:
-        return f"prefetching {far_lines} and {near_lines} lines ahead"
-    cache = "second" if far_lines else "first"
-    return f"prefetching {far_lines or near_lines} lines ahead into the {cache} cache"
+        team = current_subteam() if self.in_parallel and self.shares > 1 else 0
+        return lambda: entry(*next(self.windows), *numbers, team)
 
 
 def random_places(pieces: int, least: int = 1) -> np.ndarray:

@@ -1,39 +1,41 @@
 """The roofline of a gather: the time of a copy of its bytes and of reads of its lines, by a machine model or measured.
 
 The speed of memory changes from hour to hour on a shared machine, so a kernel is compared with reference loops that are
-timed in the same rounds: a copy of as many bytes, and reads of as many lines at random places. Each loop can run in
+timed in the same rounds: a copy of its bytes, and reads of its lines at random places. Each loop can run in
 several ways; a short trial selects the fastest. By the numbers of a machine model the same bound takes no time to know.
 """
 
 import itertools
 import math
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from ...ir.problem import Problem
 from ...lowering.schedule.machine_model import LINE_BYTES, MachineModel
 from ..host.cpu import free_memory_bytes
 from ..host.machine import machine_model
-from ..host.timing import Timings
+from ..host.timing import Timings, find_fastest
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads
 from .probes import (
     ALL_BLOCKS,
     BLOCK_BYTES,
+    CACHED,
     COPY_DISTANCE_BYTES,
+    FISSIONED,
+    FISSIONED_READS,
+    MAX_DISTANCE,
+    READS,
+    STREAMED,
     Probe,
     aligned,
-    copy_ways,
     random_places,
-    read_ways,
     touch,
 )
-from .traffic import Traffic, fewest_bytes
+from .traffic import Traffic
 
 COPY, LINES = "copy", "random lines"
 
@@ -45,9 +47,18 @@ MAX_SERIAL_BYTES = 8 * 1024**2
 SERIAL_CALL_NS = 100_000
 # Longer pieces are read as several: that is as fast, and threads can share them.
 MAX_PIECE_LINES = 512
-# Passes over the ways, seconds for which one way is called in a pass, once at least, and how many times as long as the
-# best a way may take in the first pass to be tried again.
-TRIAL_PASSES, TRIED_S, HOPELESS_FACTOR = 2, 5e-3, 1.5
+# Distances of prefetches into L2 and into L1, in lines, which are rounded up to whole pieces. From 16 MB, one core of a
+# Zen 4 reads 480 million lines a second with the first alone and 425 with both; from 256 MB it is 280 and 312.
+READ_WAYS = {
+    "without prefetching": (0, 0),
+    "prefetching 16 lines ahead into the first cache": (0, 16),
+    "prefetching 64 lines ahead into the second cache": (64, 0),
+    "prefetching 128 and 16 lines ahead": (128, 16),
+    f"prefetching {MAX_DISTANCE} lines ahead into the second cache": (MAX_DISTANCE, 0),
+    f"prefetching {MAX_DISTANCE} and 16 lines ahead": (MAX_DISTANCE, 16),
+}
+# Lines of a piece from which L1 does not hold the prefetches of `FISSIONED` pieces.
+MAX_FISSIONED_LINES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +67,9 @@ class Bound:
 
     Attributes:
         traffic: the fewest bytes of the gather.
-        copy_us: the time of a copy of as many bytes; where it was measured, a median.
-        lines_us: the time of reading as many lines at random places.
-        threads: how many the measured loops may use.
+        copy_us: the time of a copy of the bytes; where it was measured, a median.
+        lines_us: the time of reading the lines at random places.
+        threads: the number of threads that the measured loops may use.
         ways: the fastest way of each measured loop, "copy" and "random lines"; empty of a bound by a model.
         rounds_us: microseconds of each round, by the same names.
     """
@@ -110,7 +121,7 @@ def model_bound(traffic: Traffic, model: MachineModel) -> Bound:
     """Return the bound of some traffic by the rates of a machine model, on all of its threads.
 
     Bytes are copied within L2, within the last cache or in memory, by the size of the traffic. Lines come from where a
-    table of as many lines lies; the next lines of a piece come at the rate of a copy.
+    table of that number of lines lies; the next lines of a piece come at the rate of a copy.
     """
     total_bytes, table_bytes = traffic.total_bytes, traffic.lines * LINE_BYTES
     sizes = model.threads * model.l2_bytes, model.l3_bytes
@@ -145,7 +156,7 @@ class ReferenceLoops:
 
     Attributes:
         traffic: the fewest bytes of the gather.
-        threads: how many the loops use at most.
+        threads: the largest number of threads that the loops use.
         timed: by name: "copy" and "random lines".
     """
 
@@ -169,23 +180,16 @@ class ReferenceLoops:
         return Bound(self.traffic, copy_us, lines_us, self.threads, ways, rounds_us)
 
 
-def reference_loops(
-    problem: Problem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
-) -> ReferenceLoops:
-    """Return the reference loops of a gather from `data`, or of a gradient that writes it; see `loops_of_traffic`."""
-    return loops_of_traffic(fewest_bytes(problem, indices, data), table_bytes, sets)
-
-
-def loops_of_traffic(traffic: Traffic, table_bytes: int, sets: int = 1) -> ReferenceLoops:
+def reference_loops(traffic: Traffic, table_bytes: int, sets: int = 1) -> ReferenceLoops:
     """Return the reference loops of some traffic, each ready to run in its fastest way.
 
     They have memory of their own. Each call copies or reads another part of it, and writes to the same target, as the
-    gather writes to the same `out`. They use as many threads as a gather does. The trial takes less than a second.
+    gather writes to the same `out`. They use the threads of a gather. The trial takes less than a second.
 
     Args:
         traffic: the fewest bytes of the gather.
         table_bytes: the size of the array that it reads, or of a gradient writes.
-        sets: how many sets of indices the gather uses in turn; the loops use as many parts in turn.
+        sets: the number of sets of indices that the gather uses in turn; the loops use that number of parts in turn.
     """
     threads = available_threads()
     ways = loop_ways(traffic, table_bytes, threads, sets)
@@ -193,7 +197,7 @@ def loops_of_traffic(traffic: Traffic, table_bytes: int, sets: int = 1) -> Refer
 
 
 def loop_ways(traffic: Traffic, table_bytes: int, threads: int, sets: int = 1) -> dict[str, dict[str, TimedLoop]]:
-    """Return every way to run "copy" and "random lines"; `loops_of_traffic` has the same arguments."""
+    """Return every way to run "copy" and "random lines"; `reference_loops` has the same arguments."""
     most = max(BLOCK_BYTES, min(MAX_BYTES, free_memory_bytes() // 8))
     read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
     written_bytes = max(dict(traffic.streams).get("output", 0.0), traffic.total_bytes / 2)
@@ -218,7 +222,7 @@ def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
 def _copies(
     written_bytes: float, read_bytes: float, source: np.ndarray, threads: int, sets: int, most: int
 ) -> dict[str, TimedLoop]:
-    """Return the ways to copy: to read some bytes and write as many, or more."""
+    """Return the ways to copy: to read some bytes and write that number or more."""
     blocks_read = math.floor(ALL_BLOCKS * read_bytes / written_bytes) if written_bytes else 0
     longest = len(source) * ALL_BLOCKS // max(blocks_read, 1)
     size = _whole(min(written_bytes, most, longest), BLOCK_BYTES)
@@ -227,7 +231,8 @@ def _copies(
     starts = _starts(len(source), read, sets, LINE_BYTES)
     windows = [(address(source) + first, 0, address(target), 0, size) for first in starts]
     work_ns = machine_model().serial_ns(size + read, 0, len(source))
-    ways = copy_ways(itertools.cycle(windows), (source, target), threads, size=blocks_read)
+    turns, arrays = itertools.cycle(windows), (source, target)
+    ways = {name: Probe(name, turns, arrays, blocks_read, shares=threads) for name in (STREAMED, CACHED)}
     share = size / written_bytes if written_bytes else 1.0
     return _offered(ways, threads, share, size + read, work_ns)
 
@@ -242,7 +247,12 @@ def _reads(traffic: Traffic, table: np.ndarray, threads: int, sets: int) -> dict
     starts = _starts(pieces, count, sets)
     windows = [(address(table), address(numbers), 0, first, first + count) for first in starts]
     read_lines, read_bytes = count * adjacent, count * adjacent * LINE_BYTES
-    ways = read_ways(itertools.cycle(windows), (table, numbers), threads, adjacent)
+    turns, ways = itertools.cycle(windows), dict[str, Probe]()
+    for name, distances in READ_WAYS.items():
+        far, near = (-(-ahead // adjacent) for ahead in distances)
+        ways[name] = Probe(READS, turns, (table, numbers), 0, adjacent, far, near, threads)
+        if far and not near and 1 < adjacent <= MAX_FISSIONED_LINES:  # between reads prefetches may be dropped
+            ways[f"{name}, {FISSIONED} places at a time"] = replace(ways[name], loop=FISSIONED_READS)
     share = read_lines / traffic.lines if traffic.lines else 1.0
     return _offered(ways, threads, share, read_bytes, machine_model().serial_ns(read_bytes, count, len(table)))
 
@@ -258,31 +268,14 @@ def _offered(
         repeats = 1 if work_ns >= machine_model().wake_ns else math.ceil(SERIAL_CALL_NS / max(work_ns, 1))
         for name, call in ways.items():
             way = f"{name}, on one thread" if threads > 1 else name
-            serial = replace(call, shares=1, repeats=repeats, in_parallel=False)
+            serial = replace(call, shares=1, repeats=repeats)
             offered[way] = TimedLoop(way, serial, repeats * share)
     return offered
 
 
 def _fastest(ways: Mapping[str, TimedLoop]) -> TimedLoop:
-    """Return the way that takes the least time in a trial; one that looks hopeless in its first pass has no other."""
-    best_s = dict.fromkeys(ways, math.inf)
-    for _ in range(TRIAL_PASSES):
-        limit_s = HOPELESS_FACTOR * min(best_s.values())
-        for name, loop in ways.items():
-            if best_s[name] <= limit_s:
-                best_s[name] = min(best_s[name], _fastest_s(loop.call) / loop.call.repeats)
-    return ways[min(best_s, key=best_s.__getitem__)]
-
-
-def _fastest_s(call: Probe) -> float:
-    """Return the seconds of the fastest of some calls, after one that is not timed."""
-    call()
-    times_s: list[float] = []
-    while not times_s or sum(times_s) < TRIED_S:
-        start = time.perf_counter()
-        call()
-        times_s.append(time.perf_counter() - start)
-    return min(times_s)
+    repeats = {name: loop.call.repeats for name, loop in ways.items()}
+    return ways[find_fastest({name: loop.call for name, loop in ways.items()}, repeats)]
 
 
 def _starts(size: int, window: int, sets: int, grain: int = 1) -> list[int]:

@@ -63,10 +63,10 @@ def fewest_bytes(problem: Problem, indices: np.ndarray | None = None, data: np.n
 
     Args:
         problem: the gather.
-        indices: of the problem's shape; with them the lines of data are counted, without them they are what uniformly
-            random indices touch on average.
-        data: the array that is read (of a gradient, the one that is written): says where in a line of 64 bytes it
-            begins, at its start if omitted.
+        indices: of the problem's shape, whose lines of data are counted; without them the number is the expected one of
+            uniformly random indices.
+        data: the array that is read, or that a gradient writes; it says where in a line of 64 bytes data begins, at the
+            start if omitted.
 
     Raises:
         InvalidGatherError: indices have another shape than the problem's.
@@ -96,46 +96,34 @@ def _offset_bytes(data: np.ndarray | None) -> int:
 def expected_lines(canonical: CanonicalGather, width_bytes: int, offset_bytes: int = 0) -> tuple[float, float]:
     """Return (expected lines of data for uniformly random indices, adjacent lines at each place).
 
-    Every line of a window is equally likely. Windows that share lines, since they begin less than a line apart, count
-    as one with the indices of all of them. Elements have `width_bytes`, and data begins `offset_bytes` into a line.
+    Each read finds every line of its window with the same probability. Elements have `width_bytes`, and data begins
+    `offset_bytes` into a line.
     """
-    trips, axes, own, free = canonical.loops(), [], [], []
+    trips, indexed = canonical.loops(), canonical.indices.dims
+    axes, free, own = list[tuple[int, int]](), list[tuple[int, int]](), list[tuple[int, int]]()
     dims = zip(canonical.data.dims, canonical.data.shape, _byte_strides(canonical.data, width_bytes), strict=True)
     for dim, size, stride in dims:
-        if dim.loop.role == "axis":
-            axes.append((size, stride))
-        else:  # a loop such as a batch chooses both an index and a place in data
-            (own if dim.loop in canonical.indices.dims else free).append((trips[dim.loop], stride))
-    chosen = {dim.loop for dim in canonical.data.dims}
-    draws = float(math.prod(trips[dim] for dim in canonical.indices.dims if dim in trips and dim not in chosen))
+        group = axes if dim.loop.role == "axis" else own if dim.loop in indexed else free
+        group.append((size if group is axes else trips[dim.loop], stride))
     piece_bytes, spread = _merged(width_bytes, free)
-    windows = float(math.prod(size for size, _ in spread))
-    steps = [stride for _, stride in spread]
-    together = 1.0
-    for size, stride in own:
-        windows, draws = (windows, draws * size) if stride == 0 else (windows * size, draws)
-        if size > 1 and stride:
-            steps.append(stride)
-            together *= max(1.0, min(size, LINE_BYTES / abs(stride)))
-    if windows * draws == 0 or any(size == 0 for size, _ in (*axes, *free)):
+    reads = math.prod(trips[dim] for dim in indexed if dim in trips) * math.prod(size for size, _ in spread)
+    if reads == 0 or any(size == 0 for size, _ in (*axes, *free)):
         return 0.0, 1.0
-    piece = _mean_lines(piece_bytes, [*steps, *(stride for size, stride in axes if size > 1)], offset_bytes)
-    if together > 1:
-        piece, window, holes = 1.0, _lines_together(axes), ()
-    else:
-        extent, holes = _merged(piece_bytes, axes)
-        window = math.prod(size for size, _ in holes)
-        window *= _mean_lines(extent, [*steps, *(stride for _, stride in holes)], offset_bytes)
-    missed = math.exp(draws * together * math.log1p(-piece / window)) if piece < window else 0.0
+    steps = [stride for size, stride in (*spread, *own, *axes) if size > 1 and stride]
+    piece = _mean_lines(piece_bytes, steps, offset_bytes)
+    window, holes = _lines_within(piece_bytes, axes, [stride for _, stride in (*spread, *own)], offset_bytes)
+    lines, _ = _lines_within(width_bytes, [*axes, *own, *free], [], offset_bytes)
+    missed = math.exp(reads * window / lines * math.log1p(-piece / window)) if piece < window else 0.0
     found = window * (1 - missed)
     is_whole = window * LINE_BYTES <= WHOLE_WINDOW_BYTES and 2 * found > window and not holes
-    return windows / together * found, max(found if is_whole else piece, 1.0)
+    return lines * (1 - missed), max(found if is_whole else piece, 1.0)
 
 
-def _lines_together(axes: Dims) -> float:
-    """Return the lines of windows that share lines: one for each position a line or more from the next."""
-    span_bytes = sum((size - 1) * abs(stride) for size, stride in axes if abs(stride) < LINE_BYTES)
-    return math.prod(size for size, stride in axes if abs(stride) >= LINE_BYTES) * max(1.0, span_bytes / LINE_BYTES)
+def _lines_within(piece_bytes: int, dims: Dims, steps: Sequence[int], offset_bytes: int) -> tuple[float, Dims]:
+    """Return the lines of pieces at all places of some dimensions, and the dimensions whose holes skip a whole line."""
+    extent, holes = _merged(piece_bytes, dims)
+    steps = [*steps, *(stride for _, stride in holes)]
+    return math.prod(size for size, _ in holes) * _mean_lines(extent, steps, offset_bytes), holes
 
 
 def _merged(piece_bytes: int, dims: Dims) -> tuple[int, Dims]:
@@ -155,7 +143,7 @@ def _merged(piece_bytes: int, dims: Dims) -> tuple[int, Dims]:
 
 
 def _mean_lines(piece_bytes: int, steps: list[int], offset_bytes: int = 0) -> float:
-    """Return how many lines a piece lies in, on average over where the steps lead from an offset in a line.
+    """Return the mean number of lines of a piece, over the places that the steps lead to from an offset in a line.
 
     The steps lead to all multiples of their greatest common divisor with 64, and the sum over them of the rounded
     down (offset + multiple + piece - 1) / 64 is Hermite's identity.
@@ -224,7 +212,7 @@ def _adjacent(lines: np.ndarray) -> float:
 def _read_offsets(
     gather: CanonicalGather, strides: Sequence[int], indices: np.ndarray, bounds: Bounds, loops: Sequence[LoopName]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far into data each iteration of some loops reads, in the unit of the strides, and whether it reads.
+    """Return the offset in data of each iteration of some loops, in the unit of the strides, and whether it reads.
 
     Args:
         strides: of the dimensions of data, in any unit.

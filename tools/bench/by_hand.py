@@ -14,9 +14,8 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,19 +39,7 @@ SCALAR_BYTES = (1, 2, 4, 8)
 MOST_STAGED, MOST_POSITIONS = 2**18, 2**31
 
 
-class Job(ctypes.Structure):
-    """The file's `Job`."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("data", "indices", "out")),
-        *((name, ctypes.c_int64) for name in ("batches", "outer", "count", "axis", "row", "columns")),
-        *((name, ctypes.c_int64) for name in ("kernel", "staged", "near", "far", "stream", "threads")),
-        *((name, ctypes.c_int64) for name in ("check", "fresh")),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """A gather as the file sees it: numbers of batches, outer slices, indices and positions, and bytes of a row.
 
     Attributes:
@@ -61,14 +48,13 @@ class Sizes:
 
     batches: int
     outer: int
-    count: int
+    picks: int
     axis: int
     row: int
     columns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """A way to run a job.
 
     Attributes:
@@ -98,10 +84,13 @@ class Variant:
         return ", ".join([*filter(None, parts), f"{self.threads} thread{'s' if self.threads > 1 else ''}"])
 
 
-def _sizes(case: Case) -> Sizes:
-    sizes = sizes_of(case)
-    assert sizes is not None
-    return sizes
+class Job(ctypes.Structure):
+    """The file's `Job`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("data", "indices", "out")),
+        *((name, ctypes.c_int64) for name in (*Sizes._fields, *Variant._fields)),
+    )
 
 
 def sizes_of(case: Case) -> Sizes | None:
@@ -131,7 +120,7 @@ def _scalar_variants(sizes: Sizes) -> Iterator[Variant]:
     for kernel in SCALAR_KERNELS:
         has_next = sizes.batches * sizes.outer > 1 and not sizes.columns and kernel != "loop"
         yield from (Variant(kernel, near=near) for near in (*ELEMENTS_AHEAD, *((NEXT,) if has_next else ())))
-        if sizes.outer > 1 and sizes.count <= MOST_STAGED:
+        if sizes.outer > 1 and sizes.picks <= MOST_STAGED:
             yield from (Variant(kernel, staged=True, near=near) for near in ((0, NEXT) if has_next else (0,)))
 
 
@@ -167,19 +156,28 @@ class ByHand(Peer):
         return f"{SOURCE.name} has no loop for it" if sizes_of(case) is None else None
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
-        checks = self.new_checks if case.into == "new" else self.checks
-        sets = range(len(inputs.indices))
+        sizes, fresh = sizes_of(case), case.into == "new"
+        assert sizes is not None, "a case without a loop is rejected"
+        alignment = LINE_BYTES if fresh else inputs.out.ctypes.data & -inputs.out.ctypes.data
+        streams = (False, True) if case.gathered_bytes >= STREAMED_FROM_BYTES else (False,)
+        found = list(_scalar_variants(sizes) if sizes.row in SCALAR_BYTES else _row_variants(sizes))
+        checks = self.new_checks if fresh else self.checks
+        variants = (
+            variant._replace(stream=stream, threads=threads, check=check, fresh=fresh)
+            for check, variant, stream, threads in itertools.product(checks, found, streams, sorted({1, self.threads}))
+            if self.library.has_kernel(KERNELS.index(variant.kernel), sizes.row, sizes.columns)
+            and (not stream or _may_stream(variant, sizes, alignment))
+        )
         return {
-            str(variant): [self.call(case, inputs, number, variant) for number in sets]
-            for check in checks
-            for variant in self.all_variants(case, inputs, check)
+            str(variant): [self._call(sizes, inputs, picks, variant) for picks in inputs.indices]
+            for variant in variants
         }
 
-    def call(self, case: Case, inputs: Inputs, number: int, variant: Variant) -> Call:
-        """Return the call of a variant with one set of indices, which returns its job and the indices out of range."""
-        arrays = (array.ctypes.data for array in (inputs.data, inputs.indices[number], inputs.out))
-        kernel, *how, check, fresh = astuple(variant)
-        job = Job(*arrays, *astuple(_sizes(case)), KERNELS.index(kernel), *how, CHECKS.index(check), fresh)
+    def _call(self, sizes: Sizes, inputs: Inputs, picks: np.ndarray, variant: Variant) -> Call:
+        """Return the call of a variant with a set of indices, which returns its job and the indices out of range."""
+        arrays = (array.ctypes.data for array in (inputs.data, picks, inputs.out))
+        kernel, *how, check, fresh = variant
+        job = Job(*arrays, *sizes, KERNELS.index(kernel), *how, CHECKS.index(check), fresh)
         gather, place = self.library.gather, ctypes.byref(job)
         return lambda: (job, gather(place), inputs)  # the job has addresses in the arrays of `inputs`
 
@@ -188,19 +186,6 @@ class ByHand(Peer):
         if outside:
             raise GathernestError(f"C by hand finds {outside} indices out of range; mend asv_bench/by_hand.c")
         return np.frombuffer(ctypes.string_at(job.out, out.nbytes), out.dtype).reshape(out.shape)
-
-    def all_variants(self, case: Case, inputs: Inputs, check: str) -> list[Variant]:
-        """Return every variant that can run a case with one way to check, on one thread and on all."""
-        sizes, fresh = _sizes(case), case.into == "new"
-        alignment = LINE_BYTES if fresh else inputs.out.ctypes.data & -inputs.out.ctypes.data
-        streams = (False, True) if case.gathered_bytes >= STREAMED_FROM_BYTES else (False,)
-        found = _scalar_variants(sizes) if sizes.row in SCALAR_BYTES else _row_variants(sizes)
-        return [
-            replace(variant, stream=stream, threads=threads, check=check, fresh=fresh)
-            for variant, stream, threads in itertools.product(found, streams, sorted({1, self.threads}))
-            if self.library.has_kernel(KERNELS.index(variant.kernel), sizes.row, sizes.columns)
-            and (not stream or _may_stream(variant, sizes, alignment))
-        ]
 
 
 class FusedByHand(ByHand):

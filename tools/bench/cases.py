@@ -2,18 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 import numpy as np
 
 from ...asv_bench.benchmarks.cases import APART, BY_NAME, FAMILIES, RUN, SUITE, Call, Case, Inputs, Shape
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import element_type_name
-from ...ir.errors import did_you_mean
 from ...ir.problem import Problem
 from ...kernels.problems.named_problem import problem_of
 from ...lowering.schedule.machine_model import LINE_BYTES
-from ..console.terminal import UsageError
+from ..console.terminal import UsageError, select
 
 __all__ = ["APART", "BY_NAME", "FAMILIES", "RUN", "SUITE", "Call", "Case", "Inputs", "Shape", "chosen", "describe"]
 __all__ += ["larger_than", "problem_of_case"]
@@ -50,24 +48,10 @@ def chosen(patterns: Sequence[str], families: Sequence[str]) -> tuple[Case, ...]
 
     Empty ones select all. Raises UsageError where a name or family does not exist, or no case is left.
     """
-    names = [case.name for case in SUITE]
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise UsageError(
-                f"no case is called {pattern!r}; `gathernest bench --list` prints them, and * stands for anything"
-                f"{did_you_mean(pattern, names)}"
-            )
-    for family in families:
-        if family not in FAMILIES:
-            raise UsageError(
-                f"there is no family {family!r}; the families are {', '.join(FAMILIES)}{did_you_mean(family, FAMILIES)}"
-            )
-    left = tuple(
-        case
-        for case in SUITE
-        if (not patterns or any(fnmatchcase(case.name, pattern) for pattern in patterns))
-        and (not families or case.family in families)
-    )
+    missing = "no case is called {pattern}; `gathernest bench --list` prints them, and * stands for anything"
+    names = select(BY_NAME, patterns, missing)
+    kinds = select(FAMILIES, families, f"there is no family {{pattern}}; the families are {', '.join(FAMILIES)}")
+    left = tuple(case for case in SUITE if case.name in names and case.family in kinds)
     if not left:
         raise UsageError(
             f"no case is left: none of --case {','.join(patterns)} is of --family {','.join(families)}; leave one out"

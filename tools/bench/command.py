@@ -18,7 +18,6 @@ from ..console.terminal import (
     Parser,
     UsageError,
     add_option,
-    check_file,
     make_console,
     positive,
     print_table,
@@ -32,7 +31,6 @@ from ..tracking import COMMITTED, MACHINE, TARGET, THREADS, compare
 if TYPE_CHECKING:
     from .cases import Case
     from .measure import Measured
-    from .peers import Peer
     from .report import Report
 
     Cases = Sequence[Case]
@@ -104,8 +102,7 @@ def run(options: argparse.Namespace) -> int:
     from .cases import chosen
 
     cases = chosen(options.case, options.family)
-    if options.json not in (None, "-"):
-        check_file("--json", options.json)
+    compare.check_outputs(options)
     return WAYS[way].run(cases, options)
 
 
@@ -153,8 +150,6 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
     from . import report as reporting
 
     stored = reporting.storing_path(options) if options.store else None
-    if options.markdown and options.json == "-":
-        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     report = _measured(cases, options)
     if stored is not None:
         stored.parent.mkdir(exist_ok=True)
@@ -179,28 +174,20 @@ def _measured(cases: "Cases", options: argparse.Namespace) -> "Report":
     threads, rounds = _threads(options), _rounds(options)
     if knobs.interpret:
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
-    from .entrants import enter
+    from .measure import enter, measure
     from .report import Report
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
     load = _load()
     say("note", *entrants.notes, *_busy_notes())
-    measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, not options.no_new_results)
-    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
-
-
-def _measure_all(
-    cases: "Cases", candidates: "Sequence[Peer]", rounds: int, threads: int, has_new: bool
-) -> "list[Measured]":
-    from .measure import measure
-
     measured: list[Measured] = []
     with progress("measuring", len(cases)) as advance:
-        for case in cases:
-            measured.append(measure(case, candidates, rounds=rounds, threads=threads, new_results=has_new))
+        for case in _cut(cases, options):
+            has_new = not options.no_new_results
+            measured.append(measure(case, entrants.candidates, rounds=rounds, threads=threads, new_results=has_new))
             advance(1)
-    return measured
+    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
 
 
 class _Way(NamedTuple):

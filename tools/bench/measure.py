@@ -1,6 +1,6 @@
-"""Measure a case: compare every candidate's bytes first, then time them in turn, round by round.
+"""Measure a case: compare the bytes of all entrants first, then time them in turn, round by round.
 
-A candidate with several ways to run a case is timed in the one that was fastest in a short trial. The reference loops
+A candidate with several ways to run a case is timed in the way that was fastest in a short trial. The reference loops
 of the roofline bound are timed in the same rounds, and are no peers.
 """
 
@@ -9,26 +9,98 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ir.element_types import first_difference
+from ...ir.errors import DependencyError, GathernestError
+from ...kernels.host.cpu import package_version
 from ...kernels.host.knobs import knobs
-from ...kernels.host.timing import Timings, time_interleaved
+from ...kernels.host.timing import find_fastest, time_interleaved
 from ...kernels.machine.roofline import Bound
-from .cases import Case, Inputs
-from .peers import Call, Peer, compile_case, expected
+from ...kernels.machine.traffic import fewest_bytes
+from ...lowering.schedule.steps import STEPS
+from ..console.terminal import select
+from .by_hand import ByHand, FusedByHand, UncheckedByHand
+from .cases import Case, Inputs, problem_of_case
+from .peers import ALL, PEERS, Call, Gathernest, OneThread, Peer, WithoutPass, expected
 
 if TYPE_CHECKING:
     from ...kernels.machine.roofline import ReferenceLoops
 
 OURS = "gathernest"
-# Of the search for the fastest way: the rounds of a trial, and how many ways are left after it.
-TRIALS = ((1, 8), (3, 1))
 # A pause before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core
 # that the next candidate needs.
 SETTLE_S = 0.05
+
+
+# The packages of a peer that are not called as it is; the first is the one to install.
+_DISTRIBUTIONS = {"tensorflow": ("tensorflow-cpu", "tensorflow")}
+
+
+@dataclass(frozen=True, slots=True)
+class Entrants:
+    """The candidates of a run.
+
+    Attributes:
+        candidates: gathernest first.
+        versions: of the candidates, by name.
+        notes: lines about the libraries that are left out.
+    """
+
+    candidates: tuple[Peer, ...]
+    versions: dict[str, str]
+    notes: list[str]
+
+
+def enter(asked: Sequence[str], threads: int) -> Entrants:
+    """Import gathernest and the peers asked for, or all libraries that are installed, and start them.
+
+    Args:
+        asked: patterns of names; * stands for anything.
+        threads: of each.
+
+    Raises:
+        UsageError: there is no peer of that name.
+        DependencyError: a named peer cannot be imported, or there is no C compiler for it.
+    """
+    makers: dict[str, Callable[[], Peer]] = {**PEERS}
+    makers |= {peer.name: peer for peer in (ByHand, FusedByHand, UncheckedByHand, OneThread)}
+    known = f"the peers are {', '.join(makers)}, without-PASS and without-{ALL}"
+    makers |= {f"without-{name}": partial(WithoutPass, name) for name in (*STEPS, ALL)}
+    entered: list[Peer] = [Gathernest()]
+    absent, broken = dict[str, str](), dict[str, str]()
+    for name in select(makers, asked, f"there is no peer {{pattern}}; {known}") if asked else PEERS:
+        try:
+            entered.append(makers[name]())
+        except GathernestError:
+            raise
+        except ModuleNotFoundError as error:
+            package = str(error.name).partition(".")[0]
+            if error.name == name:
+                absent[name] = f"is not installed: pip install {_DISTRIBUTIONS.get(name, (name,))[0]}"
+            else:
+                broken[name] = f"needs {package}: pip install {package}"
+        except Exception as error:  # a runtime that does not fit this machine may raise anything
+            reason = str(error).strip().partition("\n")[0]
+            broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
+    if asked and (reasons := absent | broken):
+        told = "; ".join(f"{name} {why}" for name, why in reasons.items())
+        raise DependencyError(f"--peers names peers that cannot run: {told}")
+    for candidate in entered:
+        candidate.start(threads)
+    versions = {candidate.name: candidate.version or _version_of(candidate.name) for candidate in entered}
+    names = ", ".join(absent)
+    notes = [f"without {names}, not installed here: pip install 'gathernest[peers]'"] if names else []
+    return Entrants(tuple(entered), versions, notes + [f"without {name}, which {why}" for name, why in broken.items()])
+
+
+def _version_of(name: str) -> str:
+    """Return the version of the package of a candidate."""
+    found = (package_version(package) for package in _DISTRIBUTIONS.get(name, (name,)))
+    return next((version for version in found if version != "not installed"), "not known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +108,12 @@ class Measured:
     """The measurements of a case.
 
     Attributes:
-        case: which.
+        case: the case.
         median_us: microseconds a call, by candidate; gathernest's first.
-        ratios: how many times as fast as each peer gathernest is, the median over the rounds.
+        ratios: the time of each peer divided by gathernest's, the median over the rounds.
         ways: the way that was timed, by candidate.
-        rejected: why a candidate cannot run it.
-        wrong: how a candidate's result is wrong; it is not timed.
+        rejected: the reason of each candidate that cannot run it.
+        wrong: the fault of each candidate with a wrong result, which is not timed.
         rounds_us: microseconds a call of each round, by candidate.
         bound: the roofline bound of the same rounds, or None where it was not measured.
         new: the same of calls that make their result, in the same rounds; None where they were not measured.
@@ -59,7 +131,7 @@ class Measured:
 
     @property
     def of_new_results(self) -> "Measured | None":
-        """What was measured of calls that make their result."""
+        """The measurements of calls that make their result."""
         return self if self.case.into == "new" else self.new
 
     @property
@@ -74,7 +146,7 @@ class Measured:
 
     @property
     def ratio(self) -> float | None:
-        """How many times as fast as the best peer gathernest is."""
+        """The time of the best peer divided by gathernest's."""
         return None if (peer := self.best_peer) is None else self.ratios[peer]
 
     @property
@@ -99,72 +171,56 @@ def measure(
     With `new_results`, calls that make their result are timed as well, in the same rounds. The family "call" has a case
     of its own for them. With `is_alone` all candidates are gathernest's: nobody's threads spin, and there is no bound.
     """
-    inputs = case.make()
+    inputs, results = case.make(), [Measured(case)]
+    if new_results and case.family != "call":
+        results.append(Measured(replace(case, into="new")))
     with knobs.scope(num_threads=threads):
         references = None if is_alone else case_loops(case, inputs)
-        columns = [_column(case, inputs, candidates)]
-        if new_results and case.family != "call":
-            columns.append(_column(replace(case, into="new"), inputs, candidates, columns[0]))
-        calls = {label: call for column in columns for label, call in column.calls.items()}
-        result, new = columns[0].result, columns[1].result if columns[1:] else None
-        if not calls:
-            return replace(result, new=new)
-        loops = {} if references is None else references.calls
-        timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=0.0 if is_alone else SETTLE_S)
-        for column in columns:
-            column.record(timings)
-        return replace(result, bound=None if references is None else references.measured(timings), new=new)
+        calls: dict[str, Call] = {}
+        labels = [_enter_calls(result, results[0], inputs, candidates, calls) for result in results]
+        if calls:
+            loops = {} if references is None else references.calls
+            timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=0.0 if is_alone else SETTLE_S)
+            for result, names in zip(results, labels, strict=True):
+                for name, label in names.items():
+                    result.median_us[name] = timings.median_s(label) * 1e6
+                    result.rounds_us[name] = [round(seconds * 1e6, 3) for seconds in timings.rounds_s[label]]
+                    if name != OURS and OURS in names:
+                        result.ratios[name] = timings.ratio(names[OURS], label)
+            if references is not None:
+                results[0] = replace(results[0], bound=references.measured(timings))
+    return replace(results[0], new=results[1] if results[1:] else None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """The calls of a case into given results, or into new ones.
+def _enter_calls(
+    result: Measured, given: Measured, inputs: Inputs, candidates: Sequence[Peer], calls: dict[str, Call]
+) -> dict[str, str]:
+    """Add each candidate's call in its fastest way that gives the right bytes, and return the labels of the calls.
 
-    Attributes:
-        result: what is known of them.
-        labels: what they are called among the timings, by candidate.
-        calls: those to time, by label.
+    `given` has the calls into given results. A peer that makes every result is timed once, for both.
     """
-
-    result: Measured
-    labels: dict[str, str] = field(default_factory=dict)
-    calls: dict[str, Call] = field(default_factory=dict)
-
-    def record(self, timings: Timings) -> None:
-        for name, label in self.labels.items():
-            self.result.median_us[name] = timings.median_s(label) * 1e6
-            self.result.rounds_us[name] = [round(seconds * 1e6, 3) for seconds in timings.rounds_s[label]]
-            if name != OURS and OURS in self.labels:
-                self.result.ratios[name] = timings.ratio(self.labels[OURS], label)
-
-
-def _column(case: Case, inputs: Inputs, candidates: Sequence[Peer], given: _Column | None = None) -> _Column:
-    """Return each candidate's call in its fastest way, of those that give the right bytes.
-
-    `given` has the calls into given results where these are the others: peers that make every result are timed once.
-    """
-    column = _Column(Measured(case))
-    result = column.result
+    labels: dict[str, str] = {}
     for candidate in candidates:
-        name = candidate.name
-        if given is not None and candidate.is_allocating:
-            shared = ((given.result.rejected, result.rejected), (given.result.ways, result.ways))
-            for known, own in (*shared, (given.labels, column.labels)):
+        name, is_new = candidate.name, result is not given
+        label = name if not is_new or candidate.is_allocating else f"{name}, new result"
+        if is_new and candidate.is_allocating:
+            for known, own in ((given.rejected, result.rejected), (given.ways, result.ways)):
                 own |= {name: known[name]} if name in known else {}
-        elif (reason := candidate.rejection(case)) is not None:
+        elif (reason := candidate.rejection(result.case)) is not None:
             result.rejected[name] = reason
-        elif ways := prepared(candidate, case, inputs, result):
+        elif ways := prepared(candidate, result.case, inputs, result):
             way = result.ways[name] = fastest_way(ways)
-            label = column.labels[name] = name if given is None else f"{name}, new result"
-            column.calls[label] = in_turn(ways[way])
-    return column
+            calls[label] = in_turn(ways[way])
+        if name in result.ways:
+            labels[name] = label
+    return labels
 
 
 def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
-    """Return the reference loops of a case, ready to run, with as many threads as the knobs say.
+    """Return the reference loops of a case, ready to run, with the threads of the knobs.
 
-    The first set of indices determines which lines are touched and in what order; the loops use as many parts of their
-    memory in turn as there are sets. None where only the call is timed, and for gradients, whose table is both read and
+    The first set of indices determines which lines are touched and in what order; the loops use a part of their
+    memory for each set in turn. None where only the call is timed, and for gradients, whose table is both read and
     written.
     """
     if case.family == "call" or case.is_gradient:
@@ -172,12 +228,12 @@ def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
     from ...kernels.machine.roofline import reference_loops
 
     indices, sets = inputs.indices[0], len(inputs.indices)
-    problem = compile_case(case, indices).problem
-    return reference_loops(problem, indices, data=inputs.data, table_bytes=case.table_bytes, sets=sets)
+    traffic = fewest_bytes(problem_of_case(case), indices, inputs.data)
+    return reference_loops(traffic, case.table_bytes, sets)
 
 
 def geometric_mean(values: Sequence[float | None]) -> float | None:
-    """Return the geometric mean of positive numbers, without those that are None; None of none."""
+    """Return the geometric mean of positive numbers, without None; None if there is none."""
     logarithms = [math.log(value) for value in values if value is not None]
     return math.exp(statistics.fmean(logarithms)) if logarithms else None
 
@@ -199,7 +255,7 @@ def prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> d
 
 
 def _problem(candidate: Peer, call: Call, out: np.ndarray, wanted: np.ndarray) -> str | None:
-    """Return how the bytes of a call are wrong, or None."""
+    """Return the fault of the bytes of a call, or None."""
     out.fill(1)
     try:
         got = candidate.result(call(), out)
@@ -222,13 +278,8 @@ def _difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
 
 
 def fastest_way(ways: dict[str, Sequence[Call]]) -> str:
-    """Return the way that is fastest in short trials, after each of which the slower ones are left out."""
-    left = list(ways)
-    for rounds, stay in TRIALS:
-        if len(left) > stay:
-            timings = time_interleaved({way: in_turn(ways[way]) for way in left}, rounds=rounds)
-            left = sorted(left, key=timings.median_s)[:stay]
-    return left[0]
+    """Return the way that is fastest in a trial."""
+    return find_fastest({way: in_turn(calls) for way, calls in ways.items()})
 
 
 def in_turn(calls: Sequence[Call]) -> Call:

@@ -78,7 +78,7 @@ class Peer:
     Attributes:
         name: as on the command line, and as its package is imported.
         is_allocating: whether it makes every result, because it can write into none that is given.
-        threads: how many it uses.
+        threads: the number of threads that it uses.
         version: empty for its package's version.
     """
 
@@ -137,7 +137,7 @@ def _batch_grids(case: Case) -> list[np.ndarray]:
 
 
 class Gathernest(Peer):
-    """The compiled kernel, or the function in cases that measure the call; how many threads it uses is a knob."""
+    """The compiled kernel, or the function in cases that measure the call; the number of threads is a knob."""
 
     name = "gathernest"
 
@@ -390,7 +390,7 @@ class OnnxRuntime(Peer):
         return returned.numpy() if isinstance(returned, self.runtime.OrtValue) else super().result(returned, out)
 
     def calls(self, case: Case, model: Any, data: np.ndarray, picks: np.ndarray, out: Any) -> dict[str, Call]:
-        """Return calls into `out`; or those whose result stays where the runtime put it, and those that copy it."""
+        """Return calls into `out`; or calls whose result stays where the runtime put it, and calls that copy it."""
         name, session = _onnx_type(case), model
         given = {"data": data, "indices": picks[..., None] if _is_batched(case) else picks}
         if out is None:
@@ -471,7 +471,7 @@ class OpenVino(Peer):
         return {name: partial(self._infer_into, request(), empty), f"{name}, copied": lambda: copied.infer()[0]}
 
     def _infer_into(self, request: Any, out: Any) -> np.ndarray:
-        """Run a request into an array or a new one that `out` makes; without `share_outputs` it would be copied."""
+        """Run a request into the array `out`, or into a new array that `out` makes; `share_outputs` saves a copy."""
         array = out if isinstance(out, np.ndarray) else out()
         request.set_output_tensor(0, self.runtime.Tensor(array, shared_memory=True))
         request.infer(share_outputs=True)

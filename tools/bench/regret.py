@@ -1,7 +1,9 @@
 """The regret: the chosen schedule of every case beside the best of other candidates, and the prediction's error."""
 
 import csv
+import io
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,8 +42,8 @@ class Candidate:
 
     Attributes:
         schedule: its text; empty for the nest as it stands.
-        measured_us: the median time of a call; None where it is not legal or gives other bytes.
-        predicted_us: what the cost model says.
+        measured_us: the median time of a call; None where it was not measured.
+        predicted_us: the time by the cost model.
     """
 
     schedule: str
@@ -59,17 +61,13 @@ class Regretted:
     """One case.
 
     Attributes:
-        candidates: every candidate, the chosen one first.
-        best: the text of the fastest one.
-        ratio: how many times as fast as the chosen one it is, in rounds of their own; 1 where it is the chosen one, and
-            None where that was not measured.
-        wrong: how candidates are wrong; they are not timed.
+        case: the case.
+        candidates: the chosen schedule first, then the other measured ones.
+        wrong: the faults of candidates, which are not timed.
     """
 
     case: Case
     candidates: tuple[Candidate, ...]
-    best: str
-    ratio: float | None
     wrong: tuple[str, ...] = ()
 
     @property
@@ -78,14 +76,15 @@ class Regretted:
         return self.candidates[0]
 
     @property
-    def regret(self) -> float | None:
-        """The time of the chosen schedule divided by that of the best one, 1 at least; None where it is unknown."""
-        return None if self.ratio is None else max(self.ratio, 1.0)
+    def best(self) -> Candidate:
+        """The measured candidate with the least time, the chosen one among equals."""
+        return min(self.candidates, key=lambda each: math.inf if each.measured_us is None else each.measured_us)
 
     @property
-    def best_us(self) -> float:
-        """The measured time of the fastest candidate."""
-        return next((one.measured_us for one in self.candidates if one.schedule == self.best), None) or 0.0
+    def regret(self) -> float | None:
+        """The time of the chosen schedule divided by that of the best one; None where it was not measured."""
+        chosen_us, best_us = self.chosen.measured_us, self.best.measured_us
+        return None if chosen_us is None or best_us is None else chosen_us / best_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +92,12 @@ class Measured:
     """A run.
 
     Attributes:
-        cases: what was found of each.
-        rounds, threads: how often candidates were timed, 0 where the times are stored ones, and on how many threads.
+        cases: the candidates of each.
+        rounds: the number of timings of each candidate, 0 where the times are stored ones.
+        threads: the number of threads.
         machine: the model that schedules were chosen by.
-        busy_cores: how many cores other processes used meanwhile.
-        cpu, cores: where; the name of the file of stored times.
+        busy_cores: the number of cores that other processes used meanwhile.
+        cpu, cores: the machine; of stored times, the name of their file.
     """
 
     cases: Sequence[Regretted]
@@ -137,25 +137,22 @@ def _regretted(case: Case, rounds: int, threads: int, most: int) -> Regretted:
     if OURS not in found.median_us:
         why = found.wrong.get(OURS, "it is rejected")
         raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {why}")
-    measured_us = {str(first) if name == OURS else name: us for name, us in found.median_us.items()}
-    best, ratio = str(first), 1.0
-    if found.ratios and min(found.ratios.values()) < 1:
+    best, ratio = OURS, min(found.ratios.values(), default=1.0)
+    if ratio < 1:
         # The fastest of many is partly the luckiest, so it is timed again beside the chosen one alone.
         best = min(found.ratios, key=lambda name: found.ratios[name])
         again = next(one for one in others if str(one) == best)
-        ratio = 1 / timed([Gathernest(), WithSchedule(again)]).ratios[best]
-        best_us = found.median_us[OURS] / ratio
-        measured_us = {name: max(us, best_us) for name, us in measured_us.items()} | {best: best_us}
-    named = tuple(
-        Candidate(str(schedule), measured_us.get(str(schedule)), model.predict(schedule).time_us)
-        for schedule in (first, *others)
+        ratio = timed([Gathernest(), WithSchedule(again)]).ratios[best]
+    best_us = found.median_us[OURS] * min(ratio, 1.0)
+    measured_us = {name: max(us, best_us) for name, us in found.median_us.items()} | {best: best_us}
+    measured_us = {str(first): measured_us.pop(OURS), **measured_us}
+    return _judged(
+        case, str(first), measured_us, model, [f"{case.name}: {name}: {why}" for name, why in found.wrong.items()]
     )
-    wrong = (f"{case.name}: {name}: {why}" for name, why in found.wrong.items())
-    return Regretted(case, named, best, ratio, tuple(wrong))
 
 
 def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Schedule], float]) -> list[Schedule]:
-    """Return the chosen schedule, those that differ from it in one pass, and the best predicted of the others."""
+    """Return the chosen schedule, the schedules that differ from it in one pass, and the best predicted others."""
     chosen, *others = proposed
     changed = {other: {type(step) for step in set(chosen) ^ set(other)} for other in others}
     others.sort(key=lambda other: (min(len(changed[other]), 2), predicted_us(other)))
@@ -164,13 +161,13 @@ def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Sche
 
 def as_csv(measured: Measured) -> str:
     """Return the times as rows of `COLUMNS`, which `judged` reads."""
-    lines = [",".join(COLUMNS)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
     for one in measured.cases:
-        for each in one.candidates:
-            if each.measured_us is not None:
-                cells = one.case.name, measured.machine.name, measured.threads, each.schedule, f"{each.measured_us:.4g}"
-                lines.append(",".join(f'"{cell}"' if "," in str(cell) else str(cell) for cell in cells))
-    return "\n".join(lines) + "\n"
+        times = [(each.schedule, f"{each.measured_us:.4g}") for each in one.candidates if each.measured_us is not None]
+        writer.writerows((one.case.name, measured.machine.name, measured.threads, *cells) for cells in times)
+    return text.getvalue()
 
 
 def judged(path: Path, machine: MachineModel | None = None) -> Measured:
@@ -204,7 +201,11 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
             f"{path} is no file of `gathernest bench --regret --csv FILE` ({reason}); write one, and name it with "
             "--from"
         ) from None
-    found = [_judged(case, times[case.name], model) for case in cases]
+    found: list[Regretted] = []
+    for case in cases:
+        nest = Layout.of(problem_of_case(case)).nest
+        chosen = str(choose_shared(nest, model).schedule)
+        found.append(_judged(case, chosen, times[case.name], Model(nest, model)))
     return Measured(found, 0, model.threads, model, 0.0, path.name)
 
 
@@ -215,17 +216,15 @@ def _positive(text: str) -> float:
     return number
 
 
-def _judged(case: Case, measured_us: Mapping[str, float], machine: MachineModel) -> Regretted:
-    nest = Layout.of(problem_of_case(case)).nest
-    chosen = str(choose_shared(nest, machine).schedule)
-    model = Model(nest, machine)
-    named = [
+def _judged(
+    case: Case, chosen: str, measured_us: Mapping[str, float], model: Model, wrong: Sequence[str] = ()
+) -> Regretted:
+    """Return the candidates of a case with their times by schedule, and with their predictions."""
+    named = (
         Candidate(text, measured_us.get(text), model.predict(Schedule.parse(text)).time_us)
         for text in dict.fromkeys([chosen, *measured_us])
-    ]
-    best = min(measured_us, key=lambda text: measured_us[text])
-    ratio = measured_us[chosen] / measured_us[best] if chosen in measured_us else None
-    return Regretted(case, tuple(named), best, ratio)
+    )
+    return Regretted(case, tuple(named), tuple(wrong))
 
 
 class Summary(NamedTuple):
@@ -252,7 +251,7 @@ def summary(found: Sequence[Regretted]) -> Summary:
 
 
 def as_markdown(measured: Measured) -> str:
-    """Return a table of the cases, then what the best schedules have that the chosen ones have not, then the means."""
+    """Return a table of the cases, the differences of the best schedules from the chosen ones, and the means."""
     found = measured.cases
     table = markdown_table(
         ("case", ">candidates", ">chosen", ">best", ">regret", ">predicted", ">error"), map(_row, found)
@@ -280,14 +279,14 @@ def as_markdown(measured: Measured) -> str:
 
 def _row(one: Regretted) -> tuple[str, ...]:
     timed = sum(each.measured_us is not None for each in one.candidates)
-    times = map(time_text, (one.chosen.measured_us, one.best_us))
+    times = map(time_text, (one.chosen.measured_us, one.best.measured_us))
     error = "" if one.chosen.error is None else f"{100 * one.chosen.error:+.0f} %"
     predicted = time_text(one.chosen.predicted_us)
     return (one.case.name, str(timed), *times, ratio_text(one.regret) if one.regret else "?", predicted, error)
 
 
 def _difference(one: Regretted) -> str:
-    chosen, best = (list(map(str, Schedule.parse(text))) for text in (one.chosen.schedule, one.best))
+    chosen, best = (list(map(str, Schedule.parse(text))) for text in (one.chosen.schedule, one.best.schedule))
     less, more = ([text for text in these if text not in those] for these, those in ((chosen, best), (best, chosen)))
     return " ".join(f"{word} {', '.join(texts)}" for word, texts in (("without", less), ("with", more)) if texts)
 

@@ -19,11 +19,12 @@ from .cases import APART, larger_than
 from .measure import OURS, Measured, geometric_mean
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
+ALL = "all gathers"
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Ratios against the best peer of each of so many cases, taken together; a peer wins the cases `below_1`."""
+    """The mean of the ratios against the best peer over `cases` cases; a peer wins the cases `below_1`."""
 
     cases: int
     geometric_mean: float
@@ -38,7 +39,7 @@ class Report:
 
     Attributes:
         versions: of gathernest and its peers, in the order of the table.
-        threads, rounds: how many everyone had, and how often everyone was timed.
+        threads, rounds: the numbers of threads and of timings of everyone.
         cut: the largest size of a dimension, or None where the suite ran in full.
         load: the load of the machine before the run, or None where the system does not tell it.
     """
@@ -75,23 +76,20 @@ class Report:
         new = self.of_new_results
         return {"into a given result": self} | ({} if new is None else {"into a new result": new})
 
-    def families(self) -> dict[str, Mean]:
-        """Return a mean for every family that has a case with a peer."""
-        names = dict.fromkeys(one.case.family for one in self.measured)
-        means = {name: _mean([one for one in self.measured if one.case.family == name]) for name in names}
-        return {name: mean for name, mean in means.items() if mean is not None}
+    def means(self) -> dict[str, Mean]:
+        """Return the mean of each family that has a case with a peer, and the mean of all gathers at the end.
 
-    def gathers(self) -> Mean | None:
-        """Return the mean over all gathers; gradients, bags and the cost of a call are other questions."""
-        return _mean([one for one in self.measured if one.case.family not in APART])
+        Gradients, bags and the cost of a call are no gathers.
+        """
+        families = dict.fromkeys(one.case.family for one in self.measured)
+        groups = {name: [one for one in self.measured if one.case.family == name] for name in families}
+        groups[ALL] = [one for one in self.measured if one.case.family not in APART]
+        return {name: mean for name, group in groups.items() if (mean := _mean(group)) is not None}
 
     def of_bound(self) -> float | None:
         """Return the geometric mean of the fractions of the roofline bound, for gathers larger than the last cache."""
-        return geometric_mean([one.of_bound for one in self._beyond_cache()])
-
-    def _beyond_cache(self) -> list[Measured]:
         large = (one for one in self.measured if larger_than(one.case, last_level_bytes()))
-        return [one for one in large if one.case.family not in APART]
+        return geometric_mean([one.of_bound for one in large if one.case.family not in APART])
 
 
 def last_level_bytes() -> int:
@@ -134,11 +132,9 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _means_json(report: Report) -> dict[str, Any]:
-    gathers = report.gathers()
-    return {
-        "families": {name: asdict(mean) for name, mean in report.families().items()},
-        "gathers": None if gathers is None else asdict(gathers),
-    }
+    means = {name: asdict(mean) for name, mean in report.means().items()}
+    gathers = means.pop(ALL, None)
+    return {"families": means, "gathers": gathers}
 
 
 def _case_json(one: Measured) -> dict[str, Any]:
@@ -161,7 +157,7 @@ def _figures_json(one: Measured) -> dict[str, Any]:
 FOLDER = PACKAGE / "docs" / "machines"
 # Of the files.
 FORMAT = 3
-# What is no name in the model name of a CPU.
+# The parts of the model name of a CPU that are no name.
 NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
 
 
@@ -176,8 +172,8 @@ def machine_name(facts: dict[str, str], cores: int) -> str:
     """Return a name of a machine for files: model name, family, model and cores, as in `amd-epyc-25-17-2-cores`.
 
     Args:
-        facts: what /proc/cpuinfo says of a core; names that are missing are left out.
-        cores: how many can be used.
+        facts: the facts of a core in /proc/cpuinfo; missing names are left out.
+        cores: the number of usable cores.
     """
     parts = [NOISE.sub(" ", facts.get("model name", "")), facts.get("cpu family", ""), model_text(facts) or ""]
     words = re.findall(r"[a-z0-9.]+", " ".join(parts).lower())
@@ -185,7 +181,7 @@ def machine_name(facts: dict[str, str], cores: int) -> str:
 
 
 def storing_path(options: argparse.Namespace) -> Path:
-    """Return the file of this machine, where a command line measures what is stored.
+    """Return the file of this machine for a command line that measures the whole suite.
 
     Raises:
         UsageError: it measures something else.
@@ -210,7 +206,6 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 
 HEADINGS = {OURS: "time", "onnxruntime": "ORT", "openvino": "OV", "tensorflow": "TF"}
-ALL = "all gathers"
 
 
 def table_of(report: Report) -> tuple[list[str], list[list[Any]]]:
@@ -240,7 +235,7 @@ def table_of(report: Report) -> tuple[list[str], list[list[Any]]]:
 
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
-    means = [f"{name:<22} {_mean_text(mean)}" for name, mean in _means(report).items()]
+    means = [f"{name:<22} {_mean_text(mean)}" for name, mean in report.means().items()]
     mean = report.of_bound()
     return [*means, f"{'of the bound':<22} {_percent(mean):>7}, cases larger than cache"] if mean else means
 
@@ -258,12 +253,6 @@ def as_markdown(report: Report) -> str:
         table = markdown_table([f"case, {title}", *columns[1:]], cells)
         parts += [table, "\n".join(f"* {' '.join(line.split())}" for line in summary(shown))]
     return "\n\n".join([*parts, f"{conditions(report)}.\n"])
-
-
-def _means(report: Report) -> dict[str, Mean]:
-    """Return the means of the families, and the mean of all gathers at the end."""
-    gathers = report.gathers()
-    return report.families() | ({} if gathers is None else {ALL: gathers})
 
 
 def conditions(report: Report) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import errno
+import fnmatch
 import io
 import json
 import os
@@ -184,6 +185,24 @@ def words(text: str) -> list[str]:
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between, got {show(text)}")
     return found
+
+
+def select(names: Iterable[str], patterns: Sequence[str], complaint: str) -> list[str]:
+    """Return the names that patterns select, in the order of the names; all of them without a pattern.
+
+    Args:
+        names: the names.
+        patterns: in which * stands for anything.
+        complaint: the message about a pattern that selects nothing, which takes the place of `{pattern}`.
+
+    Raises:
+        UsageError: a pattern selects nothing.
+    """
+    known = list(names)
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise UsageError(complaint.replace("{pattern}", repr(pattern)) + did_you_mean(pattern, known))
+    return [name for name in known if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def positive_seconds(text: str) -> float:

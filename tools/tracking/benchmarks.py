@@ -1,16 +1,14 @@
-"""What a comparison times: cases of the suite with small or full arrays, the pipeline, import and first call."""
+"""The benchmarks of a comparison: cases of the suite with small or full arrays, the pipeline, import and first call."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ...asv_bench.benchmarks.cases import SUITE, Case
-from ...ir.errors import did_you_mean
-from ..console.terminal import UsageError
+from ..console.terminal import select
 
-# What most changes show in first, then a second of some families: a slow machine has no time to compile the last ones.
-# A restart of all takes three seconds of CPU time. first-call takes another.
+# The benchmarks that show most changes come first, then a second of some families: a slow machine cannot compile all of
+# them in time. A restart of all takes three seconds of CPU time. first-call takes another.
 DEFAULT = (
     *("import", "pipeline", "call-function", "rows-256B", "scalars-256KB-table", "last-axis", "elements-last-axis"),
     *("batches-of-tokens", "gradient-rows-256B", "nd-pairs-rows", "int8-rows-3B", "rows-16B", "scalars-4MB-table"),
@@ -30,7 +28,7 @@ class Benchmark:
 
     Attributes:
         name: of the case; or import, first-call (with a cached kernel), or pipeline (operator to source).
-        case: None for those.
+        case: the case; None for import, first-call and pipeline.
         is_full: whether the arrays have the sizes of the case.
     """
 
@@ -40,7 +38,7 @@ class Benchmark:
 
     @property
     def family(self) -> str:
-        """The family of the case; "start" of what a fresh process does first."""
+        """The family of the case; "start" for the first work of a fresh process."""
         return self.case.family if self.case is not None else "start" if self.forks else "pipeline"
 
     @property
@@ -55,7 +53,7 @@ class Benchmark:
 
     @property
     def question(self) -> dict[str, Any]:
-        """What the worker is asked by: a name, or the case, with how it is cut and the sets of indices."""
+        """The question to the worker: a name, or the case, the smaller case and the sets of indices."""
         if self.case is None:
             return {"of": self.name}
         is_call = self.case.family == "call"
@@ -64,7 +62,7 @@ class Benchmark:
         return {"of": asdict(self.case), "cut": asdict(cut), "sets": sets}
 
 
-# Those of child processes first: the children start as the process is then, which has not yet imported anything.
+# Benchmarks of child processes come first: a child starts as the process is, which has not yet imported anything.
 BENCHMARKS = {
     **{name: Benchmark(name) for name in FORKS},
     **{case.name: Benchmark(case.name, case) for case in SUITE},
@@ -80,14 +78,11 @@ def chosen(patterns: Sequence[str], *, full_size: bool = False) -> list[Benchmar
     Raises:
         UsageError: there is none of a name.
     """
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in BENCHMARKS):
-            raise UsageError(
-                f"no benchmark is called {pattern!r}; `gathernest bench --list` prints the cases, {', '.join(OTHERS)} "
-                f"are others, and * stands for anything{did_you_mean(pattern, BENCHMARKS)}"
-            )
-    of_patterns = [name for name in BENCHMARKS if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    found = [BENCHMARKS[name] for name in (of_patterns if patterns else DEFAULT)]
+    missing = (
+        "no benchmark is called {pattern}; `gathernest bench --list` prints the cases, "
+        f"{', '.join(OTHERS)} are others, and * stands for anything"
+    )
+    found = [BENCHMARKS[name] for name in (select(BENCHMARKS, patterns, missing) if patterns else DEFAULT)]
     return [replace(one, is_full=full_size and one.is_kernel) for one in found]
 
 

@@ -10,7 +10,7 @@ from . import MACHINE, TARGET, THREADS
 from .benchmarks import Benchmark
 from .differences import differences, explained
 from .kernel_facts import Conditions, StaticReport, collect
-from .processes import Process, WorkerError
+from .processes import LIMIT_S, Process, WorkerError
 from .sides import Side
 
 MAX_LINES = 60
@@ -25,23 +25,27 @@ MAX_CALLERS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """The explanation of an alarm.
+class Finding:
+    """A difference that needs no clock, or the explanation of an alarm.
 
     Attributes:
         summary: one line: the first difference, or that there is none.
-        lines: the loops that differ, with the difference of their instructions; or the numbers of calls that differ.
-        is_code: whether the kernel's code differs; None where it cannot be shown, or it is no kernel.
+        lines: the differences.
+        is_code: of an alarm, whether the kernel's code differs; None where it cannot be shown, or it is no kernel.
+        worse: the names of the counts that grew.
+        is_known: whether both sides have something to compare.
     """
 
     summary: str
     lines: tuple[str, ...] = ()
     is_code: bool | None = None
+    worse: tuple[str, ...] = ()
+    is_known: bool = True
 
 
 def explain_alarms(
     sides: Sequence[Side], alarms: Sequence[Benchmark], threads: int, advance: Callable[[int], object]
-) -> dict[str, Why]:
+) -> dict[str, Finding]:
     """Return the causes of alarms by name: the code of kernels, and the Python functions that others call.
 
     Args:
@@ -60,7 +64,7 @@ def explain_alarms(
     try:
         base, head = _reports(sides, cases, conditions, advance)
     except WorkerError as error:
-        return found | {case.name: Why(f"the code cannot be shown: {error}") for case in cases}
+        return found | {case.name: Finding(f"the code cannot be shown: {error}") for case in cases}
     return found | {case.name: explain_code(case.name, base, head) for case in cases}
 
 
@@ -72,66 +76,62 @@ def _reports(
     ]
 
 
-def explain_code(name: str, base: StaticReport, head: StaticReport) -> Why:
+def explain_code(name: str, base: StaticReport, head: StaticReport) -> Finding:
     """Return the difference between the kernels of a case."""
     failed = base.failed.get(name) or head.failed.get(name)
     if failed is not None:
-        return Why(f"the code cannot be shown: {failed}")
+        return Finding(f"the code cannot be shown: {failed}")
     changes = differences(base.only(name), head.only(name))
     if all(change.same_code for change in changes):
-        return Why(UNCHANGED, is_code=False)
+        return Finding(UNCHANGED, is_code=False)
     summary, *lines = explained(changes, base.versions, head.versions)
     more = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], *([f"... {more} more lines"] if more > 0 else [])]
-    return Why(summary.removesuffix(f": {name}"), tuple(line for line in shown if line), is_code=True)
+    return Finding(summary.removesuffix(f": {name}"), tuple(line for line in shown if line), is_code=True)
 
 
-def _explain_calls(sides: Sequence[Side], alarm: Benchmark, advance: Callable[[int], object]) -> Why:
+def _explain_calls(sides: Sequence[Side], alarm: Benchmark, advance: Callable[[int], object]) -> Finding:
     """Return the difference in the Python functions that a call, the pipeline or an import calls."""
     asked = {"calls": {"of": "import"} if alarm.forks else alarm.question}
-    counts: list[Mapping[str, int]] = []
-    for side in sides:
+    try:
+        before, after = _ask_sides(sides, [asked, asked], LIMIT_S, advance)
+    except WorkerError as error:
+        return Finding(str(error))
+    return compare_calls(before["calls"], after["calls"])
+
+
+def _ask_sides(
+    sides: Sequence[Side], questions: Sequence[dict[str, Any]], limit_s: float, advance: Callable[[int], object]
+) -> list[dict[str, Any]]:
+    """Return the answer of a fresh process of each side to its question; raises WorkerError where a side has none."""
+    answers: list[dict[str, Any]] = []
+    for side, question in zip(sides, questions, strict=True):
         try:
             with Process.of(side, threads=1) as process:
-                answer = process.ask(asked)
+                answer = process.ask(question, limit_s)
         except WorkerError as error:
-            return Why(f"its calls cannot be counted: {error}")
+            answer = {"missing": str(error)}
         if "missing" in answer:
-            return Why(f"its calls cannot be counted: {answer['missing']}")
-        counts.append(answer["calls"])
+            raise WorkerError(f"{side.name} cannot be counted: {answer['missing']}")
+        answers.append(answer)
         advance(1)
-    return compare_calls(*counts)
+    return answers
 
 
-def compare_calls(before: Mapping[str, int], after: Mapping[str, int]) -> Why:
+def compare_calls(before: Mapping[str, int], after: Mapping[str, int]) -> Finding:
     """Return the passes and files whose numbers of called functions differ, the largest difference first."""
     numbers = {name: (before.get(name, 0), after.get(name, 0)) for name in {*before, *after}}
     changed = [name for name, (old, new) in numbers.items() if abs(new - old) > MIN_CHANGE * old]
     if not changed:
-        return Why("it calls as many Python functions as before, so they are not the cause")
+        return Finding("it calls as many Python functions as before, so they are not the cause")
     changed.sort(key=lambda name: (-abs(numbers[name][1] - numbers[name][0]), name))
     lines = [f"{name}: {numbers[name][0]} → {numbers[name][1]}" for name in changed[:MAX_CALLERS]]
     more = [f"and {len(changed) - MAX_CALLERS} more"] if len(changed) > MAX_CALLERS else []
     totals = f"{sum(before.values())} → {sum(after.values())}"
-    return Why(f"it calls {totals} Python functions; by pass and file:", (*lines, *more))
+    return Finding(f"it calls {totals} Python functions; by pass and file:", (*lines, *more))
 
 
-@dataclass(frozen=True, slots=True)
-class ExactDifference:
-    """A difference that needs no clock.
-
-    Attributes:
-        lines: a summary, then the differences.
-        worse: the names of the counts that grew.
-        is_known: whether both sides have something to compare.
-    """
-
-    lines: tuple[str, ...]
-    worse: tuple[str, ...] = ()
-    is_known: bool = True
-
-
-def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> ExactDifference:
+def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> Finding:
     """Return the differences between the kernels of the suite, as `gathernest bench --static --against` prints them.
 
     Args:
@@ -142,31 +142,25 @@ def kernel_differences(sides: Sequence[Side], advance: Callable[[int], object]) 
     try:
         before, after = _reports(sides, SUITE, conditions, advance)
     except WorkerError as error:
-        return ExactDifference((str(error),), is_known=False)
+        return Finding(str(error), is_known=False)
     changes = differences(before, after, whole=False)
     kernels = len(after.grouped())
     failed = [f"{name}: {why}" for each in (before, after) for name, why in each.failed.items()]
     if not changes:
         same = f"all {kernels} kernels have the same schedule and assembly"
-        return ExactDifference((same, *failed), is_known=kernels > 0)
+        return Finding(same, tuple(failed), is_known=kernels > 0)
     lines = explained(changes, before.versions, after.versions)
-    return ExactDifference((f"{len(changes)} of {kernels} kernels differ", *lines, *failed))
+    return Finding(f"{len(changes)} of {kernels} kernels differ", (*lines, *failed))
 
 
-def count_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> ExactDifference:
+def count_differences(sides: Sequence[Side], advance: Callable[[int], object]) -> Finding:
     """Return the exact counts that differ, largest change first; `advance` is called with 1 for each side."""
-    found: list[dict[str, float]] = []
-    for side in sides:
-        try:
-            with Process.of(side, threads=1) as process:
-                answer = process.ask({"counts": str(side.folder / "gathernest" / "asv_bench")}, COUNT_LIMIT_S)
-        except WorkerError as error:
-            answer = {"missing": str(error)}
-        if "missing" in answer:
-            return ExactDifference((f"{side.name} cannot be counted: {answer['missing']}",), is_known=False)
-        found.append(counts_by_name(answer["counts"]))
-        advance(1)
-    return changed_counts(*found)
+    try:
+        questions = [{"counts": str(side.folder / "gathernest" / "asv_bench")} for side in sides]
+        answers = _ask_sides(sides, questions, COUNT_LIMIT_S, advance)
+    except WorkerError as error:
+        return Finding(str(error), is_known=False)
+    return changed_counts(*(counts_by_name(answer["counts"]) for answer in answers))
 
 
 def counts_by_name(counts: Any, name: str = "") -> dict[str, float]:
@@ -177,7 +171,7 @@ def counts_by_name(counts: Any, name: str = "") -> dict[str, float]:
     return {name: counts} if isinstance(counts, int | float) else {}
 
 
-def changed_counts(before: Mapping[str, float], after: Mapping[str, float]) -> ExactDifference:
+def changed_counts(before: Mapping[str, float], after: Mapping[str, float]) -> Finding:
     """Return a line for each count of both that changed, and the number of all."""
     both = before.keys() & after.keys()
     changes = {name: after[name] - before[name] for name in both}
@@ -185,7 +179,8 @@ def changed_counts(before: Mapping[str, float], after: Mapping[str, float]) -> E
     ordered = sorted(changed, key=lambda name: (-abs(changes[name]) / (abs(before[name]) or 1), name))
     lines = [f"{name}: {before[name]:g} → {after[name]:g}" for name in ordered]
     summary = f"{len(changed)} of {len(both)} counts changed by more than {MIN_CHANGE:.1%}"
-    return ExactDifference((summary, *lines), tuple(name for name in ordered if changes[name] > 0), bool(both))
+    worse = tuple(name for name in ordered if changes[name] > 0)
+    return Finding(summary, tuple(lines), worse=worse, is_known=bool(both))
 
 
 def _count_noise(name: str, count: float) -> float:

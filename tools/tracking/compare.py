@@ -1,4 +1,4 @@
-"""`gathernest bench compare`: time two revisions in turn, in fresh processes, and say what the second made slower.
+"""`gathernest bench compare`: time two revisions in turn, in fresh processes, and name the slower benchmarks.
 
 Without HEAD it is the working tree as it is. Revisions are extracted to folders of their own with a cache each. With
 versions of packages, head has a virtual environment with them, in which pip installs the rest as the sources ask for.
@@ -41,7 +41,7 @@ KINDS = ("times", "kernels", "counts")
 PACKAGES = ("numba", "llvmlite", "xdsl", "numpy", "ml_dtypes")
 
 clock = time.monotonic
-# Of the time: what compiling the default benchmarks may take, and what is left for restarts whatever --case names.
+# The most of the time for compiling the default benchmarks, and the least for restarts, whatever --case names.
 COMPILING_SHARE, LEAST_SHARE = 0.25, 0.3
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -91,6 +91,14 @@ def seconds(text: str) -> float:
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
+def check_outputs(options: argparse.Namespace) -> None:
+    """Check that the file of --json can be written, and that standard output has one text; raises UsageError."""
+    if options.markdown and options.json == "-":
+        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
+    if options.json not in (None, "-"):
+        check_file("--json", options.json)
+
+
 def run(options: argparse.Namespace) -> int:
     """Compare the revisions, print the result, and return the exit status: 1 is for regressions alone."""
     from ...kernels.host.checkout import RevisionError
@@ -102,10 +110,7 @@ def run(options: argparse.Namespace) -> int:
         _check_version(text)
     if options.base is None and not options.versions:
         raise UsageError("name a revision to compare with, such as main; or other packages, --with numba==0.69.0")
-    if options.markdown and options.json == "-":
-        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
-    if options.json not in (None, "-"):
-        check_file("--json", options.json)
+    check_outputs(options)
     benchmarks = chosen(options.case, full_size=options.full_size)
     try:
         with ExitStack() as stack:
@@ -147,7 +152,7 @@ def _compare_exactly(comparison: "Comparison", what: Sequence[str]) -> None:
 def _compare_times(
     sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", options: argparse.Namespace
 ) -> "Comparison":
-    """Time two sides until all is decided or the budget is spent; what a side lacks is left out and noted.
+    """Time two sides until all is decided or the budget is spent; a benchmark that a side lacks is left out and noted.
 
     Raises:
         RevisionError: a side does not run.
@@ -205,7 +210,7 @@ def _notes(comparison: "Comparison", fewest: int, preparing_s: float, restarting
             )
     undecided = comparison.of("cannot tell")
     if undecided and comparison.restarts < fewest:
-        # Half as many again as the fewest, so that noise is no matter.
+        # 1.5 times the fewest, so that noise is no matter.
         minutes = (preparing_s + 1.5 * restarting_s * fewest / max(comparison.restarts, 1)) / 60
         notes.append(
             f"{comparison.restarts} restarts are too few to tell, {fewest} are needed: give a --budget of "

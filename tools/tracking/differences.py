@@ -16,57 +16,16 @@ Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembl
 
 
 @dataclass(frozen=True, slots=True)
-class LoopChange:
-    """A loop that differs; `before` or `after` is None where only one side has it."""
-
-    before: LoopFacts | None
-    after: LoopFacts | None
-
-    @property
-    def name(self) -> str:
-        """The loop."""
-        loop = self.after or self.before
-        assert loop is not None
-        return loop.name
-
-    @property
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """The counts that differ, before and after."""
-        if self.before is None or self.after is None:
-            return {}
-        after = self.after.counts
-        return {name: (count, after[name]) for name, count in self.before.counts.items() if count != after[name]}
-
-    @property
-    def only_registers(self) -> bool:
-        """Whether the same instructions use other registers and places of the stack."""
-        both = self.before is not None and self.after is not None
-        return both and not self.counts and _without_registers(self.before) == _without_registers(self.after)
-
-    def diff(self) -> list[str]:
-        """Return the instructions as a unified diff, its headings left out."""
-        before = () if self.before is None else self.before.code
-        after = () if self.after is None else self.after.code
-        lines = difflib.unified_diff(before, after, lineterm="", n=2)
-        return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-
-
-def _without_registers(loop: LoopFacts | None) -> list[str]:
-    return [_PLACE.sub("", text) for text in (loop.code if loop else ())]
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """A kernel that differs.
 
     Attributes:
-        cases: those that it serves, on both sides.
-        kind: what differs first. `new` and `gone` where only one side has the case; `loops` where only the reading of
+        cases: the cases that it serves, on both sides.
+        kind: the first difference. `new` and `gone` where only one side has the case; `loops` where only the reading of
             the same assembly differs.
         what: the pass with its options where `kind` is `pass`; the first step of the schedule that differs, before and
             after, where it is `schedule`; else empty.
         before, after: both sides.
-        loops: those that differ.
     """
 
     cases: tuple[str, ...]
@@ -74,18 +33,72 @@ class Change:
     what: str
     before: KernelFacts | None
     after: KernelFacts | None
-    loops: tuple[LoopChange, ...] = ()
 
     @property
     def same_code(self) -> bool:
         """Whether schedule and assembly are the same, so that it cannot run slower or faster."""
         return self.before is not None and self.after is not None and self.before.identity == self.after.identity
 
+    @property
+    def loops(self) -> "list[LoopChange]":
+        """The loops that differ."""
+        if self.before is None or self.after is None:
+            return []
+        old, new = ({loop.name: loop for loop in side.loops} for side in (self.before, self.after))
+        pairs = [(old.get(name), new.get(name)) for name in dict.fromkeys([*old, *new])]
+        return [LoopChange.between(*pair) for pair in pairs if pair[0] != pair[1]]
+
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
-        loops = [{"name": loop.name, "counts": loop.counts, "diff": loop.diff()} for loop in self.loops]
+        loops = [{"name": loop.loop.name, "counts": loop.counts, "diff": loop.diff} for loop in self.loops]
         facts = {"cases": list(self.cases), "kind": self.kind, "what": self.what, "same_code": self.same_code}
         return {**facts, "loops": loops}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopChange:
+    """A loop that differs.
+
+    Attributes:
+        loop: the loop of the second side, or of the first where only that has it.
+        missing: "new" or "gone" where only one side has it.
+        counts: the counts that differ, before and after.
+        diff: the instructions as a unified diff without headings.
+        is_moved: whether the same instructions use other registers and places of the stack.
+    """
+
+    loop: LoopFacts
+    missing: str
+    counts: dict[str, tuple[int, int]]
+    diff: list[str]
+    is_moved: bool
+
+    @classmethod
+    def between(cls, before: LoopFacts | None, after: LoopFacts | None) -> "LoopChange":
+        """Return the change from a loop to another; None where a side has none."""
+        loop = after or before
+        assert loop is not None
+        codes: list[Sequence[str]] = [() if side is None else side.code for side in (before, after)]
+        lines = difflib.unified_diff(codes[0], codes[1], lineterm="", n=2)
+        diff = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+        if before is None or after is None:
+            return cls(loop, "new" if before is None else "gone", {}, diff, False)
+        counts = {name: (before.counts[name], count) for name, count in after.counts.items()}
+        counts = {name: both for name, both in counts.items() if both[0] != both[1]}
+        old, new = ([_PLACE.sub("", text) for text in code] for code in codes)
+        return cls(loop, "", counts, diff, not counts and old == new)
+
+    def lines(self, most: int) -> Iterator[str]:
+        """Yield the lines for a person, with at most `most` lines of the diff."""
+        named = f"  loop {self.loop.name} ({'innermost' if self.loop.is_hot else f'depth {self.loop.depth}'})"
+        if self.is_moved:
+            yield f"{named}: the same instructions with other registers"
+            return
+        counts = ", ".join(f"{name} {old} → {new}" for name, (old, new) in self.counts.items())
+        yield f"{named} is {self.missing}" if self.missing else f"{named}: {counts or 'the same counts'}"
+        yield from (f"    {line}" for line in self.diff[:most])
+        if len(self.diff) > most:
+            yield f"    … {len(self.diff) - most} more lines"
 
 
 def differences(before: StaticReport, after: StaticReport, *, whole: bool = True) -> list[Change]:
@@ -106,7 +119,7 @@ def _change(cases: tuple[str, ...], before: KernelFacts | None, after: KernelFac
     if before is None or after is None:
         return Change(cases, "new" if before is None else "gone", "", before, after)
     kind, what = _cause(before, after)
-    return Change(cases, kind, what, before, after, _loop_changes(before.loops, after.loops))
+    return Change(cases, kind, what, before, after)
 
 
 def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
@@ -121,17 +134,8 @@ def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
     return ("assembly" if before.assembly != after.assembly else "loops"), ""
 
 
-def _loop_changes(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> tuple[LoopChange, ...]:
-    """Return the loops that differ, by their names, which are unique."""
-    old, new = ({loop.name: loop for loop in loops} for loops in (before, after))
-    pairs = ((old.get(name), new.get(name)) for name in dict.fromkeys([*old, *new]))
-    return tuple(LoopChange(*pair) for pair in pairs if pair[0] != pair[1])
-
-
-# Of each cause, how many kernels are shown with their loops; loops of a kernel; lines of a loop.
-MOST_KERNELS, MOST_LOOPS, MOST_LINES = 1, 4, 40
-# The number of kernels of one cause that are named.
-MOST_NAMED = 6
+# The most kernels of a cause with their loops, loops of a kernel, lines of a loop, and named kernels of a cause.
+MOST_KERNELS, MOST_LOOPS, MOST_LINES, MOST_NAMED = 1, 4, 40, 6
 
 _CAUSES = {
     "new": "has no kernel there",
@@ -150,7 +154,7 @@ def explained(
     """Yield the lines that explain changes: causes with their kernels, each with the loops of its first kernel.
 
     Args:
-        changes: what differs.
+        changes: the kernels that differ.
         before, after: the versions that made both sides.
         in_full: whether to show every kernel, loop and line.
     """
@@ -194,36 +198,11 @@ def _kernel(change: Change, *, in_full: bool) -> Iterator[str]:
     if change.same_code:
         yield "  schedule and machine code are the same, so it runs as before"
         return
-    if not change.loops:
+    # The order is innermost loops, loops that count differently, loops that only moved.
+    loops = sorted(change.loops, key=lambda loop: (loop.is_moved, not loop.loop.is_hot, not loop.counts))
+    if not loops:
         yield "  no loop differs: the code around them does"
-    ranked = sorted(change.loops, key=_rank)
-    shown = ranked if in_full else ranked[:MOST_LOOPS]
-    for loop in shown:
-        yield from _loop(loop, 10**6 if in_full else MOST_LINES)
-    if len(ranked) > len(shown):
-        yield f"  and {len(ranked) - len(shown)} more loops; --case {change.cases[0]} shows all"
-
-
-def _rank(change: LoopChange) -> tuple[bool, bool, bool]:
-    """Order loops by what matters: innermost ones, those that count differently, those that only moved."""
-    loop = change.after or change.before
-    assert loop is not None
-    return change.only_registers, not loop.is_hot, not change.counts
-
-
-def _loop(change: LoopChange, most_lines: int) -> Iterator[str]:
-    loop = change.after or change.before
-    assert loop is not None
-    kind = "innermost" if loop.is_hot else f"depth {loop.depth}"
-    if change.before is None or change.after is None:
-        yield f"  loop {change.name} ({kind}) is {'new' if change.before is None else 'gone'}"
-    elif change.only_registers:
-        yield f"  loop {change.name} ({kind}): the same instructions with other registers"
-        return
-    else:
-        counts = ", ".join(f"{name} {old} → {new}" for name, (old, new) in change.counts.items())
-        yield f"  loop {change.name} ({kind}): {counts or 'the same counts'}"
-    lines = change.diff()
-    yield from (f"    {line}" for line in lines[:most_lines])
-    if len(lines) > most_lines:
-        yield f"    … {len(lines) - most_lines} more lines"
+    for loop in loops if in_full else loops[:MOST_LOOPS]:
+        yield from loop.lines(10**6 if in_full else MOST_LINES)
+    if len(loops) > MOST_LOOPS and not in_full:
+        yield f"  and {len(loops) - MOST_LOOPS} more loops; --case {change.cases[0]} shows all"

@@ -42,8 +42,8 @@ class LoopFacts:
         is_hot: it is innermost, and reads or writes memory.
         vector_bytes: the widest vector register; 0 where all are scalars.
         instructions: all of them.
-        loads, stores: those that read or write memory, spills aside; non-temporal stores are stores.
-        nontemporal_stores, prefetches, calls, branches: those.
+        loads, stores: instructions that read or write memory, without spills; non-temporal stores are stores.
+        nontemporal_stores, prefetches, calls, branches: instructions of these kinds.
         spills: moves between a register and a fixed place of the stack, either way.
         code: the instructions of a hot loop, local labels numbered from 1 in the loop; empty for another.
     """
@@ -88,13 +88,13 @@ class KernelFacts:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What two kernels share that cannot differ in time: schedule and assembly."""
+        """Schedule and assembly: kernels with equal ones cannot differ in time."""
         return self.schedule, self.assembly
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the code of a kernel depends on, beside the package.
+    """The conditions that the code of a kernel depends on, beside the package.
 
     Attributes:
         target: LLVM's name of a CPU; None for this one.
@@ -264,35 +264,31 @@ def collect(
     Two environments whose kernels of a case have one `identity` run the same instructions for it.
 
     Args:
-        cases: the cases; a kernel that several share is compiled once in a process.
+        cases: the cases; a process compiles a kernel that several of them share once.
         conditions: for which machine.
         environment: of the processes, so that `PYTHONPATH` may name the sources of another revision; settings of
             gathernest and Numba in it play no part. That of this process when omitted.
         python: the interpreter, which may be of another virtual environment.
-        processes: how many at once.
+        processes: the number of processes at once.
         advance: called with 1 after each case.
 
     Raises:
         WorkerError: a process ends before it has answered, or cannot import gathernest.
     """
-    alike: dict[str, list[Case]] = {}
-    for case in cases:
-        alike.setdefault(json.dumps(asdict(case) | {"name": "", "family": "", "distribution": ""}), []).append(case)
-    groups = list(alike.values())
-    shares = [share for start in range(processes) if (share := groups[start::processes])]
+    shares = [share for start in range(processes) if (share := cases[start::processes])]
     with tempfile.TemporaryDirectory(prefix="gathernest-static-") as folder:
         settings = _environment(conditions, Path(folder), os.environ if environment is None else environment)
 
-        def ask(share: Sequence[Sequence[Case]]) -> list[dict[str, Any]]:
+        def ask(share: Sequence[Case]) -> list[dict[str, Any]]:
             name = "the process that compiles kernels"
             with Process(python, settings, Path(folder), name, "see gathernest doctor") as process:
                 answers = [process.ask({"versions": True})]
                 if "missing" in answers[0]:
                     reason = answers[0]["missing"]
                     raise WorkerError(f"the kernels cannot be compiled: {reason}; see gathernest doctor")
-                for group in share:
-                    answers.append(process.ask({"kernel": asdict(group[0])}) | {"name": group[0].name})
-                    advance(len(group))
+                for case in share:
+                    answers.append(process.ask({"kernel": asdict(case)}) | {"name": case.name})
+                    advance(1)
             return answers
 
         with ThreadPoolExecutor(max(len(shares), 1)) as pool:
@@ -309,10 +305,8 @@ def collect(
             stages, same_as = tuple((name, text) for name, text in answer["stages"]), answer.get("same_as")
             code = _kernel_facts(answer) if same_as is None else kernels[same_as]
             kernels[answer["name"]] = replace(code, stages=stages)
-    for first, *others in groups:
-        known = failed if first.name in failed else kernels
-        known |= {other.name: known[first.name] for other in others}
-    return StaticReport(conditions, versions, kernels, failed=failed)
+    ordered = {case.name: kernels[case.name] for case in cases if case.name in kernels}
+    return StaticReport(conditions, versions, ordered, failed=failed)
 
 
 def _kernel_facts(answer: Mapping[str, Any]) -> KernelFacts:

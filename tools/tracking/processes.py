@@ -35,30 +35,22 @@ MAX_PADDING = 4096  # bytes of the environment, which moves the stack
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """How a benchmark is timed in each restart: turns of both sides, each of some calls in a row."""
-
-    number: int
-    turns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Session:
     """Two sides that have run every benchmark once, so that their caches have the kernels.
 
     Attributes:
         sides: base and head.
-        benchmarks: those that both sides have, by name.
-        turns: how each is timed, by name.
+        benchmarks: the benchmarks that both sides have, by name.
+        turns: the number of calls in a turn, and of turns in a restart, by name.
         missing: why others are not timed, by name.
-        late: those that there was no time to prepare.
+        late: the benchmarks that there was no time to prepare.
         threads: that gathernest may use; with one, both processes have the same core.
         costs_s: seconds that each takes in a restart, by name.
     """
 
     sides: tuple[Side, Side]
     benchmarks: Mapping[str, Benchmark]
-    turns: Mapping[str, Turns]
+    turns: Mapping[str, tuple[int, int]]
     missing: Mapping[str, str]
     late: Sequence[str]
     threads: int
@@ -80,7 +72,7 @@ class Session:
         """
         cores = _cores(self.threads)
         core, seed = cores[number // 4 % len(cores)] if cores else None, random.randrange(2**32)
-        order = (1, -1)[number // 2 % 2]  # what is prepared last was 3 % faster in some kernels
+        order = (1, -1)[number // 2 % 2]  # the side that is prepared last was 3 % faster in some kernels
         found: dict[str, tuple[float, float]] = {}
         with contextlib.ExitStack() as stack:
             settings = {"threads": self.threads, "core": core, "seed": seed}
@@ -100,15 +92,15 @@ class Session:
         The process of the number `first` has the first turn of each pair, and in the second half of the pairs the
         second.
         """
-        benchmark, turns = self.benchmarks[name], self.turns[name]
+        benchmark, (calls, turns) = self.benchmarks[name], self.turns[name]
         if not benchmark.forks:
-            ready = _ready(benchmark, turns.number)
+            ready = _ready(benchmark, calls)
             if any("missing" in process.ask(ready) for process in processes):
                 return None
         times: list[list[float]] = [[], []]
-        for turn in range(turns.turns):
-            given = {"turn": name if benchmark.forks else turns.number, "place": turn / turns.turns}
-            begins = first if turn < turns.turns // 2 else 1 - first
+        for turn in range(turns):
+            given = {"turn": name if benchmark.forks else calls, "place": turn / turns}
+            begins = first if turn < turns // 2 else 1 - first
             for number in (begins, 1 - begins):
                 answer = processes[number].ask(given)
                 if "missing" in answer:
@@ -128,7 +120,7 @@ class Process:
         python: the interpreter.
         environment: its environment, whose PYTHONPATH names the gathernest that it imports.
         folder: its working folder, which gets a file of its errors.
-        name: what messages call it.
+        name: its name in messages.
         advice: the way out that messages name when it ends.
         threads: that gathernest may use; with one, times are CPU times.
         core: that it runs on; None for all.
@@ -208,7 +200,7 @@ def prepare(
 
     Args:
         sides: base and head.
-        benchmarks: what to time.
+        benchmarks: the benchmarks to time.
         threads: that gathernest may use.
         said: called with 1 for each benchmark of each side.
         is_late: when to leave out all benchmarks but the first that are not yet prepared.
@@ -235,26 +227,19 @@ def prepare(
 
     with ThreadPoolExecutor(len(sides)) as pool:
         answers = list(pool.map(ask, range(len(sides))))
-    left: dict[str, Benchmark] = {}
-    turns: dict[str, Turns] = {}
-    missing: dict[str, str] = {}
-    late: list[str] = []
+    left, turns = dict[str, Benchmark](), dict[str, tuple[int, int]]()
+    missing, late = dict[str, str](), list[str]()
     for benchmark in benchmarks:
         name = benchmark.name
-        if any(name not in answer for answer in answers):
+        found = [(side, answer.get(name)) for side, answer in zip(sides, answers, strict=True)]
+        if any(answer is None for _, answer in found):
             late.append(name)
-            continue
-        why = [
-            f"not there at {side.name}: {answer[name]['missing']}"
-            for side, answer in zip(sides, answers, strict=True)
-            if "missing" in answer[name]
-        ]
-        if why:
+        elif why := [f"not there at {side.name}: {one['missing']}" for side, one in found if one and "missing" in one]:
             missing[name] = "; ".join(why)
-            continue
-        left[name] = benchmark
-        ns = statistics.mean(answer[name]["ns"] for answer in answers)
-        turns[name] = Turns(1, FORKS[name]) if benchmark.forks else _turns(answers[0][name]["number"], ns)
+        else:
+            left[name] = benchmark
+            ns, number = statistics.mean(answer[name]["ns"] for answer in answers), answers[0][name].get("number", 1)
+            turns[name] = (1, FORKS[name]) if benchmark.forks else (number, _turns(number, ns))
     return Session(sides, left, turns, missing, late, threads)
 
 
@@ -269,10 +254,9 @@ def _ready(benchmark: Benchmark, number: int = 0) -> dict[str, Any]:
     return {"ready": benchmark.question, "slot_ns": SLOT_NS, "number": number}
 
 
-def _turns(number: int, ns: float) -> Turns:
-    """Return how often calls of so many nanoseconds are timed in a restart; each turn has an untimed call too."""
-    turns = int(CASE_NS / (2 * (number + 1) * ns))
-    return Turns(number, min(max(turns, FEWEST_TURNS), MOST_TURNS))
+def _turns(number: int, ns: float) -> int:
+    """Return the turns in a restart, each of `number` calls of `ns` nanoseconds and an untimed one."""
+    return min(max(int(CASE_NS / (2 * (number + 1) * ns)), FEWEST_TURNS), MOST_TURNS)
 
 
 def _cores(threads: int) -> list[int]:

@@ -16,7 +16,7 @@ from .sides import Side
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .causes import ExactDifference, Why
+    from .causes import Finding
 
 ORDER = ("slower", "probably slower", "faster", "probably faster", "cannot tell", "same")
 VERSIONS = ("numpy", "numba", "llvmlite", "xdsl")
@@ -24,16 +24,16 @@ VERSIONS = ("numpy", "numba", "llvmlite", "xdsl")
 
 @dataclass(slots=True)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         sides: base and head.
         series: of each benchmark that both sides have.
         missing: why others are not compared, by name.
-        restarts: how often processes of both sides were started.
+        restarts: the number of times that processes of both sides were started.
         threads: that gathernest had.
         machine: the CPU and its cores, as one line.
-        why: what changed in the kernels of alarms, by name.
+        why: the changes of the kernels of alarms, by name.
         exact: the differences without a clock, where they are asked for: of "kernels" and of "counts".
         notes: lines for the reader, such as a dirty tree.
     """
@@ -44,19 +44,14 @@ class Comparison:
     restarts: int
     threads: int
     machine: str
-    why: "dict[str, Why]" = field(default_factory=dict)
-    exact: "dict[str, ExactDifference]" = field(default_factory=dict)
+    why: "dict[str, Finding]" = field(default_factory=dict)
+    exact: "dict[str, Finding]" = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def of(self, verdict: str) -> list[Series]:
         """Return the series of a verdict, the largest change first."""
         found = [one for one in self.series if one.verdict == verdict]
         return sorted(found, key=lambda one: one.ratio, reverse=verdict.endswith("slower"))
-
-    @property
-    def exact_lines(self) -> dict[str, tuple[str, ...]]:
-        """The lines of the exact differences, where there is more than a summary."""
-        return {name: found.lines for name, found in self.exact.items() if len(found.lines) > 1}
 
     def code(self, name: str) -> str:
         """Return whether the code of a kernel that is slower or faster is another, as words; empty where unknown."""
@@ -67,12 +62,12 @@ class Comparison:
     def headline(self) -> str:
         """The result as one line."""
         counts = [f"{len(found)} {verdict}" for verdict in ORDER if (found := self.of(verdict))]
-        counts += [found.lines[0] for found in self.exact.values()]
+        counts += [found.summary for found in self.exact.values()]
         return f"{', '.join(counts) or 'nothing was compared'}: {title(self.sides)}"
 
     @property
     def meaning(self) -> str:
-        """What the verdicts on times mean, with their error rate, as one line; empty where nothing was timed."""
+        """The meaning of the verdicts on times, with their error rate, as one line; empty where nothing was timed."""
         if not self.series:
             return ""
         return (
@@ -96,7 +91,7 @@ def _called(side: Side) -> str:
 
 
 def print_comparison(comparison: Comparison, console: "Console") -> None:
-    """Print the table of 80 columns, changes first, the causes, the exact differences and what the verdicts mean."""
+    """Print the table of 80 columns, changes first, the causes, the exact differences and the verdicts' meaning."""
     from rich.text import Text
 
     styles = {"slower": "bold red", "faster": "green", "cannot tell": "yellow", "same": ""}
@@ -108,7 +103,7 @@ def print_comparison(comparison: Comparison, console: "Console") -> None:
     if rows:
         print_table(console, ("benchmark", ">base", ">ratio", "interval", "verdict", "code"), rows, header="")
     causes = {f"{name}: {why.summary}": why.lines for name, why in comparison.why.items()}
-    causes |= {f"{name}:": lines[1:] for name, lines in comparison.exact_lines.items()}
+    causes |= {f"{name}:": found.lines for name, found in comparison.exact.items() if found.lines}
     for title, lines in causes.items():
         console.print(f"\n{title}", style="bold")
         if lines:
@@ -162,8 +157,8 @@ def as_markdown(comparison: Comparison) -> str:
     if same := comparison.of("same"):
         lines += _folded(f"{len(same)} the same", [_markdown(same, comparison)])
     lines += [f"* {name}: {why.summary}" for name, why in comparison.why.items() if not why.lines]
-    for name, (summary, *differences) in comparison.exact_lines.items():
-        lines += _folded(f"{name}: {summary}", ["```diff", *differences, "```"])
+    for name, found in comparison.exact.items():
+        lines += _folded(f"{name}: {found.summary}", ["```diff", *found.lines, "```"]) if found.lines else []
     lines += [f"* {name}: {why}" for name, why in comparison.missing.items()]
     lines += [f"* {note}" for note in comparison.notes]
     threads = f"{comparison.threads} thread{'' if comparison.threads == 1 else 's'}"

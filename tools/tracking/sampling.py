@@ -39,7 +39,7 @@ def interval(numbers: Sequence[float], error: float) -> tuple[float, float]:
 
 
 def chance_of_missing(count: int, error: float) -> float:
-    """Return how often the interval of `count` numbers misses: `error` at most, 0 where it is infinite."""
+    """Return the probability that the interval of `count` numbers misses: `error` at most, 0 where it is infinite."""
     left_out = _left_out(count, error / 2)
     return 0.0 if left_out < 0 else 2 * float(np.sum(_rank_sums(count)[: left_out + 1]))
 
@@ -58,7 +58,7 @@ def walsh_averages(numbers: Sequence[float]) -> np.ndarray:
 
 @functools.cache
 def _left_out(count: int, error: float) -> int:
-    """Return how many averages an end of the interval leaves out, so that it misses with probability `error` at most.
+    """Return the number of averages outside an end of the interval, which misses with probability `error` at most.
 
     -1 where even the largest average is not far enough.
     """
@@ -78,13 +78,13 @@ def _rank_sums(count: int) -> np.ndarray:
 
 Verdict = Literal["slower", "faster", "same", "probably slower", "probably faster", "cannot tell"]
 
-# Of a comparison: how often equal revisions are said to differ in anything.
+# The probability that a comparison of equal revisions raises any alarm.
 ERROR = 0.05
 # At a share of the time, a share of the error.
 LOOKS = ((0.4, 0.2), (0.7, 0.3), (1.0, 0.5))
 # A change is reported when it is larger: where code lies in memory makes as much.
 TOLERANCE = 0.01
-# "same" is no change as large as this; of what starts a process, which varies most, as this.
+# "same" is no change as large as the first; of the start of a process, which varies most, as the second.
 MARGIN, START_MARGIN = 0.03, 0.10
 # An undecided benchmark is probably slower if its ratio is larger in every restart, of which there may be one.
 PROBABLE_RATIO = 1.3
@@ -92,7 +92,7 @@ PROBABLE_RATIO = 1.3
 
 @dataclass(slots=True)
 class Series:
-    """A benchmark's restarts and what they say.
+    """A benchmark's restarts and its verdict.
 
     Attributes:
         name: of the benchmark.
@@ -124,7 +124,7 @@ class Series:
         return sorted(self.base_ns)[len(self.base_ns) // 2] if self.base_ns else None
 
     def look(self, error: float) -> None:
-        """Decide by an interval of that error, and of what the looks before have left, if it tells."""
+        """Decide by an interval of that error, and of the error that the looks before have left, if it tells."""
         self.unspent += error
         low, high = interval(self.log_ratios, self.unspent)
         self.unspent -= chance_of_missing(len(self.log_ratios), self.unspent)
@@ -153,7 +153,7 @@ def fewest_restarts(benchmarks: int) -> int:
 def affordable(
     series: Sequence[Series], costs_s: Mapping[str, float], restart_s: float, seconds: float
 ) -> list[Series]:
-    """Return the first of the benchmarks, as many as leave time for enough restarts, and one at least.
+    """Return the first benchmarks that leave time for enough restarts, one at least.
 
     Args:
         series: the most telling ones first.

@@ -25,7 +25,7 @@ class Side:
 
     Attributes:
         name: "base" or "head".
-        revision: what the caller called it; "the working tree" when the caller named none.
+        revision: its name by the caller; "the working tree" when the caller named none.
         commit: its full name; of the working tree, the commit that it is based on.
         changed: files of the working tree that differ from that commit; 0 of a revision.
         folder: has the sources as `gathernest`, and a cache; its path is as long as that of the other side.
@@ -53,9 +53,9 @@ class Side:
 
 @contextlib.contextmanager
 def two_sides(base: str | None, head: str | None, versions: Sequence[str] = ()) -> Iterator[tuple[Side, Side]]:
-    """Extract two revisions; None is the working tree as it is, with its new files and without those that git ignores.
+    """Extract two revisions; None is the working tree as it is, with its new files and without ignored ones.
 
-    A revision that depends on other packages than those that are installed gets a virtual environment.
+    A revision that depends on other packages than the installed ones gets a virtual environment.
 
     Args:
         base, head: commits, branches or tags of the checkout that gathernest runs from.

@@ -1,11 +1,10 @@
-"""`gathernest bench --static`: what the kernels of the suite are compiled to, and what explains a difference."""
+"""`gathernest bench --static`: the compiled code of the kernels of the suite, and the causes of differences."""
 
 import argparse
 import json
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +88,8 @@ def run(cases: Sequence[Case], options: argparse.Namespace) -> int:
         )
     before = None if options.against is None else _read_against(options.against, may_miss=options.write)
     conditions = _conditions(options, before)
-    report = _compiled(cases, conditions)
+    with progress("compiling", len(cases)) as advance:
+        report = collect(cases, conditions, advance=advance)
     say("failed", *(f"{case}: {reason}" for case, reason in report.failed.items()))
     status = FAILED if report.failed else DONE
     if options.against is None:
@@ -132,12 +132,6 @@ def _compare(before: StaticReport | None, after: StaticReport, options: argparse
         advice = "if that is meant, `make static WRITE=--write` writes it anew: commit it with what changed it"
         print(f"gathernest: {advice}", file=sys.stderr, flush=True)
     return FAILED if changes else DONE
-
-
-def _compiled(cases: Sequence[Case], conditions: Conditions) -> StaticReport:
-    with progress("compiling", len(cases)) as advance:
-        found = collect(cases, conditions, advance=advance)
-    return replace(found, kernels={case.name: found.kernels[case.name] for case in cases if case.name in found.kernels})
 
 
 def _conditions(options: argparse.Namespace, before: StaticReport | None) -> Conditions:

@@ -1,4 +1,4 @@
-"""The program of a fresh process: it times, counts and compiles by one gathernest what its input asks for.
+"""The program of a fresh process: it times, counts and compiles by one gathernest, as its input asks.
 
 A script, run by its path. It imports today's cases and the gathernest that PYTHONPATH names, of any commit, and uses
 public functions alone. It reads one JSON object a line from standard input and answers each by one:
@@ -186,7 +186,7 @@ def _code(kernel: Any) -> Answer:
 
 
 def count_calls(call: Call) -> dict[str, int]:
-    """Return how many Python functions a call calls, by pass inside of passes, elsewhere by file of gathernest.
+    """Count the Python functions that a call calls, by pass inside of passes, elsewhere by file of gathernest.
 
     A pass is a method `apply` of an object with the `name` of a pass, as xDSL calls it.
     """
@@ -270,7 +270,7 @@ def main() -> None:
     if given["core"] is not None:
         os.sched_setaffinity(0, {given["core"]})
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # the output of a library is no answer
     worker = Worker(given)
     for line in sys.stdin:
         print(json.dumps(worker.answer(json.loads(line))), file=answers)

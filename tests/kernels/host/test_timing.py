@@ -1,6 +1,6 @@
 import itertools
 
-from gathernest.kernels.host.timing import Timings, time_interleaved
+from gathernest.kernels.host.timing import Timings, find_fastest, time_interleaved
 
 
 def test_interleaved_calls_take_turns_and_each_begins_in_turn() -> None:
@@ -33,3 +33,14 @@ def test_settling_makes_calls_of_the_same_candidate_before_each_turn() -> None:
     time_interleaved(candidates, rounds=2, shortest_s=0, settle_s=1e-6)
     turns = [name for name, _ in itertools.groupby(seen)]
     assert turns[-3:] == list("aba") and len(seen) > 8
+
+
+def test_the_fastest_call_is_found_for_the_work_of_each() -> None:
+    def wait() -> None:
+        for _ in range(2000):
+            pass
+
+    calls = {"slow": wait, "fast": lambda: None, "work of many": wait}
+    assert find_fastest(calls) == "fast"
+    assert find_fastest(calls, {"slow": 1, "fast": 1, "work of many": 10**6}) == "work of many"
+    assert find_fastest({"alone": lambda: 1 // 0}) == "alone"

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gathernest.tools.bench import entrants as entering
+from gathernest.tools.bench import measure as measuring
 from gathernest.tools.bench.cases import SUITE
-from gathernest.tools.bench.entrants import Entrants
+from gathernest.tools.bench.measure import Entrants
 from gathernest.tools.bench.peers import Gathernest, Peer
 
 QUICK = ("bench", "--quick", "--rounds", "1")
@@ -83,14 +83,12 @@ class Spoilt(Peer):
 
 def test_peer_with_other_bytes_makes_the_status_1_and_peers_that_are_not_there_are_named_once(gathernest, monkeypatch):
     versions = {"gathernest": "1", "spoilt": "2"}
-    entrants = Entrants((Gathernest(), Spoilt()), ("torch", "jax"), {"openvino": "is broken"}, versions)
-    monkeypatch.setattr(entering, "enter", lambda asked, threads: entrants)
+    notes = ["without openvino, which is broken"]
+    entrants = Entrants((Gathernest(), Spoilt()), versions, notes)
+    monkeypatch.setattr(measuring, "enter", lambda asked, threads: entrants)
     ended = gathernest(*QUICK, "--case", "rows-8B", "--threads", "1")
     assert ended.status == 1
     said = [line for line in ended.err.splitlines() if "is busy" not in line]
-    assert said[:2] == [
-        "gathernest: note: without torch, jax, not installed here: pip install 'gathernest[peers]'",
-        "gathernest: note: without openvino, which is broken",
-    ]
-    assert said[2].startswith("gathernest: wrong: rows-8B: spoilt take: gives other bytes at (0, 0) and ")
+    assert said[0] == "gathernest: note: without openvino, which is broken"
+    assert said[1].startswith("gathernest: wrong: rows-8B: spoilt take: gives other bytes at (0, 0) and ")
     assert "wrong" in ended.out

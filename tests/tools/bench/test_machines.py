@@ -12,7 +12,8 @@ import pytest
 from gathernest.asv_bench.benchmarks.cases import BY_NAME
 from gathernest.ir.errors import GathernestError
 from gathernest.kernels.host.cpu import cpu_facts, usable_cores
-from gathernest.tools.bench import command
+from gathernest.tools.bench import cases
+from gathernest.tools.bench import measure as measuring
 from gathernest.tools.bench import report as machines
 from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.report import FORMAT, machine_name
@@ -52,8 +53,13 @@ def folder(monkeypatch, tmp_path) -> Path:
 @pytest.mark.thorough
 def test_suite_is_stored(gathernest, monkeypatch, folder, pages):
     folder.parent.mkdir()
-    measured = [Measured(BY_NAME[name], {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0}) for name in STORED]
-    monkeypatch.setattr(command, "_measure_all", lambda *_: [replace(one, new=one) for one in measured])
+
+    def measure(case, *_, **__):
+        found = Measured(case, {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0})
+        return replace(found, new=found)
+
+    monkeypatch.setattr(cases, "chosen", lambda *_: [BY_NAME[name] for name in STORED])
+    monkeypatch.setattr(measuring, "measure", measure)
     assert gathernest("bench", "--peers", "numpy", "--store").status == 0
     assert [path.stem for path in folder.iterdir()] == [machine_name(cpu_facts(), usable_cores())]
     (run,) = pages.stored_runs(folder)

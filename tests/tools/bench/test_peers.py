@@ -17,7 +17,7 @@ import pytest
 import gathernest as gn
 from gathernest.tools.bench import peers
 from gathernest.tools.bench.cases import SUITE, Case
-from gathernest.tools.bench.entrants import enter
+from gathernest.tools.bench.measure import enter
 from gathernest.tools.bench.peers import expected
 
 SMALL = 9

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from gathernest.tools.tracking.causes import UNCHANGED, Why, compare_calls, explain_code
+from gathernest.tools.tracking.causes import UNCHANGED, Finding, compare_calls, explain_code
 from gathernest.tools.tracking.kernel_facts import Conditions, KernelFacts, LoopFacts, StaticReport
 
 LOOP = LoopFacts("copy indices_i", 1, True, 32, 4, 1, 1, 0, 0, 0, 0, 1, ("vmovups (%rax), %ymm0", "jne 1"))
@@ -18,7 +18,7 @@ def collected(kernel):
 
 def test_same_code_is_not_the_cause():
     moved = replace(KERNEL, stages=(("operator", "c"), ("tile-loops", "d")), source="other")
-    assert explain(collected(KERNEL), collected(moved)) == Why(UNCHANGED, is_code=False)
+    assert explain(collected(KERNEL), collected(moved)) == Finding(UNCHANGED, is_code=False)
 
 
 def test_other_code_is_explained_by_the_pass_and_its_loop():
@@ -33,14 +33,14 @@ def test_other_code_is_explained_by_the_pass_and_its_loop():
 
 def test_code_that_a_side_cannot_show_is_said():
     failed = StaticReport(Conditions(None, None), VERSIONS, {}, failed={"rows-16B": "AttributeError: no asm"})
-    assert explain(failed, collected(KERNEL)) == Why("the code cannot be shown: AttributeError: no asm")
+    assert explain(failed, collected(KERNEL)) == Finding("the code cannot be shown: AttributeError: no asm")
 
 
 def test_calls_that_changed_are_listed_by_pass_and_file_the_largest_change_first():
     before = {"pass cse": 100, "kernels/gather.py": 40, "other packages": 10_000}
     found = compare_calls(before, before | {"pass cse": 200, "kernels/gather.py": 10, "other packages": 10_010})
     lines = ("pass cse: 100 → 200", "kernels/gather.py: 40 → 10")
-    assert found == Why("it calls 10140 → 10220 Python functions; by pass and file:", lines)
+    assert found == Finding("it calls 10140 → 10220 Python functions; by pass and file:", lines)
 
 
 def test_equal_calls_are_not_the_cause():
