@@ -228,8 +228,10 @@ def _load(plan: Plan) -> Loaded:
     except GathernestError:
         raise
     except (ImportError, OSError) as error:
+        is_lost = isinstance(error, FileNotFoundError)  # Numba imports the package coverage, which needs the folder
+        remedy = "change to a current folder that exists" if is_lost else "give this process more memory"
         raise DependencyError(
-            f"the compiler cannot be loaded: {error}; give this process more memory, or set GATHERNEST_COMPILE=never"
+            f"the compiler cannot be loaded: {error}; {remedy}, or set GATHERNEST_COMPILE=never"
         ) from error
 
 
