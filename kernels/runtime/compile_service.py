@@ -496,7 +496,8 @@ def _is_stored(plan: Plan) -> bool:
 def problem_with_service() -> str | None:
     """Return the reason why this process can start no child that runs Python, or None."""
     program = sys.executable or ""
-    if os.name == "posix" and not getattr(sys, "frozen", False) and "python" in os.path.basename(program).lower():
+    is_python = "python" in os.path.basename(program).lower() and os.access(program, os.X_OK)
+    if os.name == "posix" and not getattr(sys, "frozen", False) and is_python:
         return None
     return f"{program or 'this program'} is no Python that runs modules"
 
