@@ -25,7 +25,7 @@ os.environ.setdefault("GATHERNEST_MACHINE", "zen4")
 os.environ.setdefault("GATHERNEST_COMPILE", "now")
 
 # The share of the examples of random tests to draw. The processes of pytest-xdist inherit it.
-os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv else "0.2")
+os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv else "0.15")
 
 # Some images set it; then each process that tests start would compile what it imports of ours: 0.2 s of 2 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -17,6 +17,7 @@ TILED = (
 )
 
 
+@pytest.mark.draw(1)
 @pytest.mark.draw(2)
 @pytest.mark.parametrize("pipeline", ["default", "static", TILED, TILED.replace(",", ", ")])
 def test_a_kernel_by_a_pipeline_gathers_arrays_of_any_sizes(pipeline):

@@ -61,7 +61,14 @@ def commands(gathernest, gathernest_opt, operator_text, tmp_path, monkeypatch):
     return {"gathernest": gathernest, "gathernest-opt": gathernest_opt, "operator": operator_text}
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in TEXTS.glob("*.txt")))
+# The texts of stages, which tests/filecheck and tests/golden have too.
+THOROUGH = {"show"}
+NAMES = sorted(path.stem for path in TEXTS.glob("*.txt"))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in THOROUGH)) for name in NAMES]
+)
 def test_commands_print_what_was_reviewed(name, commands, program, tmp_path, golden):
     if name == "build_errors":
         program("cc")

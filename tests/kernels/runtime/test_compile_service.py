@@ -144,6 +144,7 @@ def test_a_kernel_on_disk_is_taken_without_a_service(mode, forget):
     assert len(RUNTIME.loaded) == 1 and KERNELS.answered == 0
 
 
+@pytest.mark.thorough
 def test_a_call_that_numpy_needs_long_for_compiles_at_once(mode):
     mode("background")
     rows = np.broadcast_to(np.zeros(1, np.int8), (4, 1 << 30))
@@ -315,6 +316,7 @@ def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir
     python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("script", ["exit 1", "read line", "echo 9999999; exit 1"])
 def test_a_python_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_path, cache_dir, script):
     program = tmp_path / "python"
@@ -391,6 +393,7 @@ def test_the_first_small_call_of_a_process_imports_no_planner(python, cache_dir)
     assert printed.splitlines() == ["[]", "3 2 0"]
 
 
+@pytest.mark.thorough
 def test_a_thread_that_ends_before_the_caller_goes_on_is_not_waited_for(python, cache_dir):
     code = """
         import sys, time, _thread
@@ -482,6 +485,7 @@ def test_numpy_answers_where_there_is_no_memory_to_load_the_compiler(python, cac
     assert printed.startswith("1 NumPy answers the calls of this process: the compiler cannot be loaded: ")
 
 
+@pytest.mark.thorough
 def test_a_relative_cache_folder_where_the_current_folder_is_gone_is_one_that_cannot_be_written(python):
     code = """
         import os, warnings

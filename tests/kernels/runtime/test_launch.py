@@ -27,6 +27,7 @@ MOST = numba.config.NUMBA_NUM_THREADS
 needs_two_threads = pytest.mark.skipif(MOST < 2, reason="this machine gives Numba one thread only")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("variable", "text", "allowed", "with_knob"),
     [

@@ -34,6 +34,7 @@ def test_no_more_kernels_stay_loaded_than_allowed(few_loaded):
             assert len(RUNTIME.loaded) <= 2
 
 
+@pytest.mark.thorough
 def test_a_kernel_is_freed_when_others_take_its_place(few_loaded):
     for _ in range(3):  # the call cache has it from the second call on
         gn.gather(DATA, INDICES)

@@ -100,6 +100,7 @@ def sizes_in_copying_loops(text: str, cpu: str) -> list[set[int]]:
     return [set(sizes) for sizes in found if sum(size * count for size, count in sizes.items()) >= 16]
 
 
+@pytest.mark.thorough
 @pytest.mark.draw(1)
 def test_rows_copied_by_vectors_of_the_target(assembly, cpu):
     assert sizes_in_copying_loops(assembly["long rows"], cpu)[0] == {CPUS[cpu]}

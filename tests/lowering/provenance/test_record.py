@@ -50,6 +50,7 @@ def test_the_work_of_the_hot_loops_maps_to_the_operator_and_is_the_same_with_lin
     assert mapped >= 0.95 * work
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not IS_X86, reason="the assembly is read on x86-64 only")
 def test_a_load_that_names_another_array_than_its_base_register_is_not_mapped(traces):
     found = traces("rows")

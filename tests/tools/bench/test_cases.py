@@ -20,7 +20,7 @@ def test_names_are_unique_and_families_stand_together():
     assert set(APART) <= set(FAMILIES)
 
 
-@pytest.mark.draw(20)
+@pytest.mark.draw(10)
 @every_case
 def test_gathernest_gives_the_bytes_of_the_reference(case):
     inputs = case.make(sets=2)

@@ -84,6 +84,7 @@ def test_one_node_of_a_model_is_shown_and_the_others_are_listed(gathernest, mode
     assert "<b>third</b>" in text
 
 
+@pytest.mark.thorough
 def test_two_schedules_stand_side_by_side(gathernest, tmp_path):
     path = tmp_path / "two.html"
     other = "vectorize-inner{lanes=4}"

@@ -11,6 +11,7 @@ def compare(gathernest, *words):
     return gathernest("bench", "compare", *words)
 
 
+@pytest.mark.thorough
 def test_slower_call_is_found_beside_what_is_not_there(gathernest, repository, tmp_path, eight_restarts):
     repository.commit("slow", at_call="wait(400)")
     file = tmp_path / "compared.json"

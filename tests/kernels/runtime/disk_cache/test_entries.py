@@ -55,6 +55,7 @@ def test_entries_made_under_a_generous_umask_are_used(counted):
     assert counted.load().from_cache
 
 
+@pytest.mark.thorough
 def test_a_full_disk_is_one_warning_and_kernels_in_memory(python, tmp_path):
     (tmp_path / "temporary").mkdir()
     code = """
