@@ -102,7 +102,7 @@ STEPPED = {
 }
 
 
-@pytest.mark.draw(18)
+@pytest.mark.draw(10)
 @pytest.mark.parametrize("name", STEPPED)
 def test_steps_are_right_and_the_reviewed_ones(name, golden):
     arguments, options = STEPPED[name]

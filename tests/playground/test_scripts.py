@@ -166,6 +166,7 @@ def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
     assert gather.interpreted(kernel.stages["cse"], 0) == {wanted}
 
 
+@pytest.mark.draw(8)
 def test_its_trace_replays_to_the_same_ir(legal):
     script, known = written(*legal), {}
     exec(script.trace, known)

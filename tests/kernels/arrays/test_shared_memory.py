@@ -29,7 +29,7 @@ def test_shared_indices_outside_are_an_error(shared):
         gn.gather(np.zeros((5, 4)), shared([0, 5]))
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8"])
 def test_shared_indices_mean_what_own_ones_do(shared, dtype):
     data = np.arange(100 * 80, dtype=np.float32).reshape(100, 80)

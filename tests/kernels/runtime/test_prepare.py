@@ -33,6 +33,7 @@ def test_an_operator_version_and_the_plain_gather_each_have_their_own_message(fo
     assert str(plain.value) == f"{versioned.value}; use bounds='zero', 'clip' or 'wrap' to allow it"
 
 
+@pytest.mark.thorough
 def test_layouts_of_one_shape_each_have_their_own_numbers(forget, serial):
     indices = np.array([[3, 0], [1, 2]])
     for picks in (indices, indices.T, np.repeat(indices, 2, axis=1)[:, ::2]):

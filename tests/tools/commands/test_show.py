@@ -11,6 +11,7 @@ LAYER = ("show", "--data", DATA, "--indices", INDICES, "--axis", "1", "--batch-d
 ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
 
 
+@pytest.mark.draw(1)
 @pytest.mark.parametrize("operator", ["gather", "gather_grad"])
 def test_pipeline_of_a_kernel_makes_its_source_in_gathernest_opt(gathernest, gathernest_opt, operator):
     words = ("show", "--operator", operator, "--data", "1000x64xf32", "--indices", "5000xi64", "--stage")
