@@ -341,12 +341,11 @@ def test_a_python_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_pat
 
 def test_no_process_waits_for_the_service_as_its_child(python, cache_dir):
     code = """
-        import os, signal
+        import os
         import numpy as np
         import gathernest as gn
         from gathernest.kernels.runtime.compile_service import KERNELS
 
-        signal.alarm(20)  # the service would idle for longer
         table, rows = np.arange(40.0).reshape(10, 4), np.array([3, 1])
         while KERNELS._child is None:
             gn.gather(table, rows)
