@@ -518,7 +518,8 @@ def test_a_service_that_is_killed_leaves_no_temporary_folder(python, tmp_path):
         while not os.listdir(folder):
             gn.gather(table, rows)
         os.kill(int(KERNELS.status()["service"].split()[-1]), signal.SIGKILL)
-        gn.wait()
+        while os.listdir(folder):  # a process ends a moment after the signal
+            gn.wait()
         assert (gn.gather(table, rows) == table[rows]).all()
         print(os.listdir(folder))
     """
