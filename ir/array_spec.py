@@ -146,7 +146,7 @@ def _dtype(dtype: Any) -> np.dtype:
         ) from None
     if found.subdtype is not None:
         raise InvalidGatherError(
-            f"{show(dtype)} is a dtype of a field, whose sizes are dimensions of an array; give the sizes "
-            f"{found.shape} behind those of the array, and the dtype {found.base}"
+            f"{show(dtype)} is a dtype of a field, whose sizes are dimensions of an array; append the sizes "
+            f"{found.shape} to the sizes of the array, and give the dtype {found.base}"
         )
     return found

@@ -38,8 +38,8 @@ class Ablation:
     Attributes:
         left_out: the pass with its options; passes of one kind are left out together.
         measured_us: the median time without it; None where the shorter schedule is rejected.
-        times_as_fast: the median time without the pass divided by that of the whole schedule, above 1 where the pass
-            pays. None where the shorter schedule is rejected.
+        times_as_fast: the median time without the pass divided by the time of the whole schedule, above 1 where the
+            pass pays. None where the shorter schedule is rejected.
         rejected: why the shorter schedule is not legal; None where it is.
     """
 

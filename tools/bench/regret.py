@@ -82,7 +82,7 @@ class Regretted:
 
     @property
     def regret(self) -> float | None:
-        """The time of the chosen schedule divided by that of the best one; None where it was not measured."""
+        """The time of the chosen schedule divided by the time of the best; None where it was not measured."""
         chosen_us, best_us = self.chosen.measured_us, self.best.measured_us
         return None if chosen_us is None or best_us is None else chosen_us / best_us
 

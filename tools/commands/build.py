@@ -42,7 +42,7 @@ class _InOrder(argparse.Action):
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_option(parser, "--so OUT", "the shared library to write", required=True)
-    add_option(parser, "--header OUT", "its C header (default: that of --so, ending in .h)")
+    add_option(parser, "--header OUT", "its C header (default: the name of --so, ending in .h)")
     add_option(
         parser,
         "--cpu NAME",

@@ -173,7 +173,7 @@ def test_one_tuple_of_the_largest_index_is_outside_without_a_warning(cache_dir, 
 
 
 @pytest.mark.draw(1)
-@pytest.mark.parametrize("module", ["import os; os.getcwd()", "raise ImportError"], ids=["coverage", "no coverage"])
+@pytest.mark.parametrize("module", ["raise ImportError", "import os; os.getcwd()"], ids=["no coverage", "coverage"])
 def test_where_the_current_folder_is_gone_kernels_are_made_unless_a_module_of_numba_needs_it(python, tmp_path, module):
     (tmp_path / "coverage.py").write_text(module)
     code = f"""
