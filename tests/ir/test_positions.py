@@ -31,7 +31,7 @@ def test_positions_of_every_index_dtype_are_those_of_the_reference(dtype, size, 
 
 
 def test_what_breaks_the_promise_of_unchecked_has_no_position():
-    assert resolve(np.array([-1, 0, 3, 4]), 4, Bounds.UNCHECKED).tolist() == [NOWHERE, 0, 3, NOWHERE]
+    assert resolve(np.array([-3, 0, 3, 4]), 4, Bounds.UNCHECKED).tolist() == [NOWHERE, 0, 3, NOWHERE]
 
 
 @pytest.mark.parametrize("at", [0, 1, BLOCK - 1, BLOCK, 2 * BLOCK + 5])

@@ -12,7 +12,7 @@ from gathernest.lowering.passes.schedule.stream_stores import MIN_WHOLE_BYTES
 from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.steps import SpecializeInner, StreamStores, VectorizeInner
 
-DTYPES = {1: "int8", 2: "int16", 4: "float32", 8: "int64", 16: "complex128"}
+DTYPES = {16: "complex128", 1: "int8", 2: "int16", 4: "float32", 8: "int64"}
 OFFSETS = (*range(17), 24, 32, 40, 48, 63)
 INDICES = np.array([4, 0, 4])
 UNTOUCHED = 0xA5

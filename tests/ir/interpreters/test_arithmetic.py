@@ -31,6 +31,7 @@ def evaluate(body: str) -> int:
         ("shrsi", 5, 63, 0),
         ("remsi", -7, 5, -2),
         ("remsi", 7, 5, 2),
+        ("divui", -2, 3, (2**64 - 2) // 3),
         ("remui", -1, 10, 5),
         ("minsi", -1, 3, -1),
         ("maxsi", -1, 3, 3),

@@ -121,13 +121,19 @@ def test_numpy_writes_to_a_subclass_itself_as_kernels_do(never, function):
 def test_never_compiles_nothing(never):
     gather(5)
     gn.wait()
-    assert not RUNTIME.loaded and KERNELS.status()["service"] == "not started"
+    status = KERNELS.status()
+    assert not RUNTIME.loaded and status["service"] == "not started" and status["answered_by_numpy"] == 5
+    KERNELS.close()
+    gather()
+    assert KERNELS.status()["answered_by_numpy"] == 6
 
 
-def test_a_class_that_is_called_once_asks_for_no_kernel(mode):
+def test_a_class_that_is_called_once_asks_for_no_kernel_until_it_is_waited_for(mode):
     mode("background")
     gather()
     assert KERNELS.status()["service"] == "not started"
+    gn.wait()
+    assert len(RUNTIME.loaded) == 1
 
 
 def test_kernels_that_are_wished_for_are_compiled_at_once(never):
