@@ -11,7 +11,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 PAGE_TESTS := tests/docs tests/packaging
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all libraries mutants fuzz check lint docs static site bench compare asv asv-compare asv-history asv-site asv-machine
+.PHONY: demo test test-all test-rest libraries mutants fuzz check lint docs static site bench compare asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons aarch64 clean help
 
 help:  ## list the targets
@@ -25,6 +25,9 @@ test: $(TEST_STAMP)  ## set up and run the tests on two processes: minutes; test
 
 test-all: $(DEV_STAMP)  ## run every test, with every combination of its parameters
 	$(PYTEST) --all $(addprefix --ignore=,$(PAGE_TESTS))
+
+test-rest: $(DEV_STAMP)  ## run what the last `make test` in this folder left out: after it, with the programs it had not
+	$(PYTEST) --rest $(addprefix --ignore=,$(PAGE_TESTS))
 
 # The tests of a library are skipped where it is missing; here none of them is. `ALL=--all` exports the corpus of models,
 # whose tests list what this version of torch does not export.

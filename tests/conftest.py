@@ -8,10 +8,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
 
-from .selection import select
+from .selection import rest, select
 
 if list((Path(os.environ.get("GATHERNEST_CACHE_DIR", os.devnull)) / "machines").glob("*.json")):
     raise pytest.UsageError("GATHERNEST_CACHE_DIR has a calibration, and tests expect built-in schedules; unset it")
@@ -25,7 +27,7 @@ os.environ.setdefault("GATHERNEST_MACHINE", "zen4")
 os.environ.setdefault("GATHERNEST_COMPILE", "now")
 
 # The share of the examples of random tests to draw. The processes of pytest-xdist inherit it.
-os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if "--all" in sys.argv else "0.15")
+os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if {"--all", "--rest"} & set(sys.argv) else "0.15")
 
 # Some images set it; then each process that tests start would compile what it imports of ours: 0.2 s of 2 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -35,11 +37,19 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A busy machine takes any time for an example.
+settings.register_profile("gathernest", deadline=None)
+settings.load_profile("gathernest")
+
+# Where a run without `--all` keeps the names of the tests that passed, for `--rest`.
+PASSED = "gathernest/passed"
+
 GOLDEN_TEXTS = Path(__file__).parent / "golden" / "texts"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run every test with every combination of its parameters")
+    parser.addoption("--rest", action="store_true", help="--all, but for what has passed in the last run without --all")
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
@@ -49,14 +59,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `--all` runs, unless tests were named; begin with the folder of the longest file."""
+    """Leave out what the options do not ask for, unless tests were named; begin with the folder of the longest file."""
     runs_all = config.getoption("--all") or config.getoption("--update-golden")
     if not runs_all and not any("::" in argument for argument in config.args):
-        chosen = select(items)
+        passed = config.cache.get(PASSED, []) if config.getoption("--rest") else None
+        chosen = select(items) if passed is None else rest(items, passed)
         kept = set(map(id, chosen))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
         items[:] = chosen
     items.sort(key=lambda item: "upstream" not in item.path.parts)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if not (config.getoption("--all") or config.getoption("--rest")):
+        config.cache.set(PASSED, [report.nodeid for report in terminalreporter.stats.get("passed", [])])
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""Which tests run: all of them with `--all`, and else a part of them that takes minutes.
+"""Which tests run: all of them with `--all`, and else a part of them that takes minutes; with `--rest` what that left.
 
 Without `--all`, tests marked `thorough` are left out, and so are most combinations of a test with several parameters:
 what stays is a covering array, in which every pair of values of two parameters occurs (of a test with two parameters,
@@ -8,7 +8,7 @@ nothing but the tests, so that every process of a run and every run makes the sa
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -34,6 +34,18 @@ def select(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             tests.setdefault((item.nodeid.partition("[")[0], str(item.path)), []).append(item)
     kept = {id(item) for cases in tests.values() for item in _cases(cases)}
     return [item for item in items if id(item) in kept]
+
+
+def rest(items: Sequence[pytest.Item], passed: Collection[str]) -> list[pytest.Item]:
+    """Return the tests that have not passed, and all of those files that draw fewer examples without `--all`."""
+    names = set(passed)
+    return [
+        item
+        for item in items
+        if item.nodeid not in names
+        or hasattr(item.module, "examples")
+        or getattr(item.function, "is_hypothesis_test", False)
+    ]
 
 
 def _cases(cases: list[pytest.Item]) -> list[pytest.Item]:

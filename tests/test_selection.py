@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from . import conftest
-from .selection import covering_array, select
+from .selection import covering_array, rest, select
 
 SIZES = {"shape": 5, "bounds": 4, "dtype": 3, "axis": 2}
 
@@ -63,6 +63,17 @@ def test_a_draw_is_spread_over_the_cases_and_the_same_each_time(count):
 
 def test_thorough_tests_run_with_all_only():
     assert select(items_of(pytest.mark.thorough.mark)) == []
+
+
+def test_the_rest_is_what_has_not_passed_and_what_draws_more_examples():
+    plain, drawing = SimpleNamespace(), SimpleNamespace(examples=None)
+    kinds = {"passed": (plain, False), "left": (plain, False), "drawing": (drawing, False), "random": (plain, True)}
+    items = [
+        SimpleNamespace(nodeid=name, module=module, function=SimpleNamespace(is_hypothesis_test=is_random))
+        for name, (module, is_random) in kinds.items()
+    ]
+    found = rest(items, ["passed", "drawing", "random"])
+    assert [item.nodeid for item in found] == ["left", "drawing", "random"]
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,9 @@ CALLS = [  # operator, shape of data, shape of indices, attributes
 ]
 
 
+@pytest.mark.draw(10)
 @pytest.mark.parametrize("call", range(len(CALLS)))
-@pytest.mark.parametrize("bounds", ["error", "zero", "clip", "wrap"])
+@pytest.mark.parametrize("bounds", ["error", "zero"])
 def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_are_cut(call, bounds, monkeypatch):
     operator, shape, indices_shape, attributes = CALLS[call]
     rng = np.random.default_rng(call)
@@ -87,6 +88,7 @@ def test_gathers_and_gradients_give_the_bytes_of_arrays_in_memory_however_they_a
     if operator == "gather_elements":
         reach += 2 if bounds == "error" else 0
     indices = rng.integers(-reach, reach, indices_shape)
+    bounds = {2: "clip", 3: "wrap"}.get(call % 4, bounds) if bounds == "zero" else bounds
     wanted = getattr(gn, operator)(data, indices, bounds=bounds, **attributes)
     grad = rng.integers(-3, 4, wanted.shape)
     wanted_grad = GRADIENTS[operator](grad, indices, shape, bounds=bounds, scale=-2, **attributes)
@@ -312,10 +314,8 @@ BAGS = [
 
 
 @pytest.mark.parametrize("bags", range(len(BAGS)))
-@pytest.mark.parametrize("reduce", ["sum", "mean"])
-@pytest.mark.parametrize("dtype", ["f4", ">f4", "i4"])
+@pytest.mark.parametrize(("reduce", "dtype"), [("sum", "f4"), ("mean", "f4"), ("mean", ">f4"), ("sum", "i4")])
 def test_sums_of_bags_and_their_gradients_are_those_of_arrays_in_memory(bags, reduce, dtype):
-    reduce = "sum" if dtype == "i4" else reduce
     indices, chunks, offsets = BAGS[bags]
     table = RNG.integers(-5, 5, (23, 4)).astype(dtype)  # sums are exact in any order
     options = {"offsets": offsets, "reduce": reduce, "padding_index": 3, "bounds": "zero"}

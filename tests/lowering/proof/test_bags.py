@@ -54,8 +54,10 @@ def reduction(name: str, bounds: str = "zero", indices: str | None = None) -> Mo
 
 
 @pytest.mark.draw(2)
-@pytest.mark.parametrize("bounds", [Bounds.ZERO, Bounds.ERROR])
-@pytest.mark.parametrize("schedule", ["", REGISTERS, PREFETCHED, SEPARATE])
+@pytest.mark.parametrize(
+    ("schedule", "bounds"),
+    [("", Bounds.ERROR), (REGISTERS, Bounds.ZERO), (PREFETCHED, Bounds.ERROR), (SEPARATE, Bounds.ZERO)],
+)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_passes_of_other_reductions_are_proved_down_to_registers(prove, name, schedule, bounds):
     verdicts = prove(reduction(name, bounds), default_pipeline(Schedule.parse(schedule)))
