@@ -50,7 +50,7 @@ def check_proved(verdicts, check: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("name", "schedule"), zip([*BAGS, *PAIRS], itertools.cycle([SERIAL, AHEAD])))
+@pytest.mark.parametrize(("name", "schedule"), [*zip([*BAGS, *PAIRS], itertools.cycle([SERIAL, AHEAD]))])
 def test_bags_that_are_checked_while_they_are_added_are_proved_down_to_registers(prove, name, schedule):
     check_proved(prove(bags(name), checked(schedule, FUSED)), FUSED)
 
