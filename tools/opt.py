@@ -28,7 +28,7 @@ from ..ir.modules.exec_comment import header_lines
 from ..ir.modules.plugins import plugins
 from ..ir.modules.read_module import InputError, read_module
 from ..kernels.host.dependencies import require
-from ..kernels.host.files import text_of
+from ..kernels.host.files import text_of, write_file
 from ..lowering.numba.emitter import emit
 from ..lowering.pipeline import Stage, parse_passes, read_edits, record_stages
 from ..lowering.registry import PASSES, PIPELINES, own_passes, summary
@@ -181,7 +181,7 @@ class OptMain(xDSLOptMain):
         if self.args.output_file is None:
             sys.stdout.write(output)
         elif self.status == DONE:
-            Path(self.args.output_file).write_text(output, encoding="utf-8")
+            write_file(self.args.output_file, output)
 
     def _check_outputs(self) -> None:
         """Check the output files, before the passes run; raises UsageError."""
@@ -225,7 +225,7 @@ class OptMain(xDSLOptMain):
         if path is None:
             return "the file that --reproducer FILE writes"
         if isinstance(error, GathernestError) and error.source:
-            Path(path).write_text(error.source, encoding="utf-8")
+            write_file(path, error.source)
         return path
 
     def _prove(self, module: ModuleOp) -> str:
@@ -244,7 +244,7 @@ class OptMain(xDSLOptMain):
                     continue
                 if not is_refuted and verdict.example is not None and verdict.example.command("FILE"):
                     if file is not None:
-                        Path(file).write_text(f"{module!s}\n", encoding="utf-8")
+                        write_file(file, f"{module!s}\n")
                     which = " with the module that --reproducer FILE writes" if file is None else ""
                     lines.append(f"  run it{which}: {verdict.example.command(file or 'FILE')}")
                 is_refuted, self.status = True, FAILED

@@ -19,7 +19,7 @@ from ...lowering.native.kernel_code import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
 from ...lowering.programs import c_compiler, run_c_compiler
 from ...lowering.schedule.steps import SpecializeInner
-from ..host.files import check_replaceable, publish
+from ..host.files import check_replaceable, name_in_errors, publish
 from ..host.knobs import knobs
 from ..host.machine import GENERIC
 from ..runtime.compile import build_program
@@ -84,10 +84,13 @@ def build_library(
     """
     compiler, target = c_compiler("gathernest build"), target_named(cpu)
     check_replaceable(out)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as making:
+    with name_in_errors(out):
+        folder = tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-")
+    with folder as making:
         objects = [Path(making) / f"{number}.o" for number in range(len(functions))]
         for path, function in zip(objects, functions, strict=True):
-            path.write_bytes(object_code(function, target, cpu))
+            with name_in_errors(out):
+                path.write_bytes(object_code(function, target, cpu))
             advance(1)
         made = Path(making) / out.name
         whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []

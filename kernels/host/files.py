@@ -22,6 +22,16 @@ def check_replaceable(path: Path) -> None:
         raise OSError(errno.EEXIST, "is no plain file, and is not replaced; name another file", str(path))
 
 
+@contextmanager
+def name_in_errors(path: Path | str) -> Iterator[None]:
+    """Have each OSError of the body name a file: a full disk names none, and a caller knows no temporary name."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
 def publish(path: Path, text: str) -> None:
     """Put a file in its place whole: under a temporary name in its folder, which is made if need be, then renamed.
 
@@ -30,19 +40,30 @@ def publish(path: Path, text: str) -> None:
     """
     check_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with name_in_errors(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    except OSError as error:
-        error.filename = str(path)  # the caller does not know the temporary name
-        raise
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            with suppress(FileNotFoundError):  # it is in its place
+                os.unlink(name)
+            raise
+
+
+def write_file(path: Path | str, text: str) -> None:
+    """Write a text to a plain file in its folder; raises OSError, and then leaves no new file behind."""
+    path = Path(path)
+    check_replaceable(path)
+    is_new = not path.exists()
     try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        with name_in_errors(path):
+            path.write_text(text, encoding="utf-8")
     except BaseException:
-        with suppress(FileNotFoundError):  # it is in its place
-            os.unlink(name)
+        if is_new:
+            path.unlink(missing_ok=True)
         raise
 
 
@@ -153,7 +174,8 @@ def text_of(file: IO[bytes], name: str) -> str:
     Raises:
         OSError: it cannot be read, is not UTF-8, or has more than `MOST_BYTES`, as an endless device has.
     """
-    content = file.read(MOST_BYTES + 1)
+    with name_in_errors(name):
+        content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES} bytes", name)
     try:

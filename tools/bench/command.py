@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
+from ...kernels.host.files import write_file
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ..console.terminal import (
@@ -139,7 +140,7 @@ def _regret(cases: "Cases", options: argparse.Namespace) -> int:
         most = options.candidates or MAX_CANDIDATES
         measured = measure_regret(timed, rounds=_rounds(options), threads=threads, most=most, advance=advance)
     if options.csv is not None:
-        Path(options.csv).write_text(as_csv(measured), encoding="utf-8")
+        write_file(options.csv, as_csv(measured))
     print(as_markdown(measured))
     wrong = [text for one in measured.cases for text in one.wrong]
     say("wrong", *wrong)

@@ -15,6 +15,7 @@ from ...ir.errors import DependencyError, GathernestError, did_you_mean
 from ...kernels.host import cpu
 from ...kernels.host.cache_folder import why_not_writable
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
+from ...kernels.host.files import write_file
 from ...kernels.host.knobs import KNOBS, knobs
 from ...kernels.host.machine import BUSY_CORES, built_in_machine
 from ...lowering.programs import PROGRAMS, find
@@ -293,7 +294,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     with progress("measuring this machine") as show, knobs.scope(compile="now"):
         found = calibrate(lambda done, most, text: show(done=done, total=most, said=text))
     if options.machine_file is not None:
-        Path(options.machine_file).write_text(json.dumps(found.description(), indent=1) + "\n")
+        write_file(options.machine_file, json.dumps(found.description(), indent=1) + "\n")
     kept = None if options.dry_run else keep(found)
     facts = {**found.to_json(), "file": None if kept is None else str(kept)}
     answer(options.json, facts, lambda: _print_calibration(found, kept))

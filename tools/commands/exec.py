@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.errors import GathernestError, did_you_mean, show
 from ...ir.numbers import parse_whole
 from ...kernels.host.dependencies import require
-from ...kernels.host.files import read_text, text_of
+from ...kernels.host.files import read_text, text_of, write_file
 from ..console.problem_options import read_schedule
 from ..console.terminal import (
     DONE,
@@ -210,7 +210,7 @@ def _bisect(options: argparse.Namespace, module: Any, problem: "Problem", data: 
             is_given = isinstance(read_array(options.indices), np.ndarray)
             found = bisect_module(module, problem, passes, (data, indices) if is_given else None)
     if found is not None and options.output is not None:
-        Path(options.output).write_text(found.reproducer(), encoding="utf-8")
+        write_file(options.output, found.reproducer())
     if options.json:
         facts = None if found is None else {"pass": found.name, "difference": str(found.difference)}
         said = {"wrong": facts, "reproducer": options.output if found is not None else None}

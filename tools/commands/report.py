@@ -8,7 +8,7 @@ from ...interop.models.model import load
 from ...ir.errors import ModelError, did_you_mean
 from ...kernels.host.checkout import commit_of
 from ...kernels.host.dependencies import require
-from ...kernels.host.files import read_text
+from ...kernels.host.files import read_text, write_file
 from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
@@ -140,7 +140,7 @@ def _write(options: argparse.Namespace, subjects: "list[Subject]", *others: Any,
     with progress("reporting", len(subjects)) as show:
         rounds = options.rounds or ROUNDS
         text, sections = report(subjects, *others, timing=timing, rounds=rounds, progress=show, **settings)
-    Path(path).write_text(text, encoding="utf-8")
+    write_file(path, text)
     traces = [section.trace for section in sections if section.trace.has_provenance]
     mapped, of = (sum(numbers) for numbers in zip(*(each.mapped for each in traces), strict=True))
     share = f"{100 * mapped / of:.0f} %" if of else "none"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...ir.errors import SOURCE_HINT, GathernestError, did_you_mean, show
 from ...ir.numbers import MAX_INT64, MIN_INT64, parse_real, parse_whole
-from ...kernels.host.files import check_replaceable
+from ...kernels.host.files import write_file
 from ...kernels.host.knobs import knobs
 
 if TYPE_CHECKING:
@@ -261,8 +261,7 @@ def write_text(target: str, text: str) -> None:
     if target == "-":
         sys.stdout.write(text)
     else:
-        check_replaceable(Path(target))
-        Path(target).write_text(text, encoding="utf-8")
+        write_file(target, text)
 
 
 def say(kind: str, *lines: str) -> None:
@@ -329,7 +328,7 @@ def _described(error: Exception, report: str) -> str:
         return str(error).replace(SOURCE_HINT, report)
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
-        return f"{error.filename}: {reason}" if error.filename else reason
+        return reason if error.filename is None else f"{error.filename or repr('')}: {reason}"
     if isinstance(error, MemoryError):
         return f"there is not enough memory{f': {error}' if str(error) else ''}"
     first = str(error).partition("\n")[0]

@@ -13,6 +13,7 @@ from ...ir.errors import GathernestError
 from ...ir.numbers import parse_json
 from ...kernels.host.checkout import RevisionError, commit_of, git
 from ...kernels.host.dependencies import require_compiler
+from ...kernels.host.files import write_file
 from ...lowering.schedule.machine_model import BUILT_IN
 from ..console.problem_options import check_machine, check_target
 from ..console.terminal import (
@@ -125,7 +126,7 @@ def _compare(before: StaticReport | None, after: StaticReport, options: argparse
                 style = {"-": "red", "+": "green"}.get(line.strip()[:1], "") if line.startswith("    ") else ""
                 console.print(line, style=style)
     if options.write:
-        Path(options.against).write_text(after.text(), encoding="utf-8")
+        write_file(options.against, after.text())
         print(f"{options.against}: written", file=sys.stderr)
         return DONE
     if changes:

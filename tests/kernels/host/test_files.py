@@ -1,6 +1,7 @@
 """Files that other users could have written: what is opened and read, and what is not."""
 
 import os
+import resource
 import stat
 
 import pytest
@@ -55,6 +56,19 @@ def test_publishing_where_no_file_can_be_names_the_file_itself(tmp_path):
     with pytest.raises(OSError, match="File name too long") as caught:
         files.publish(tmp_path / name, "")
     assert caught.value.filename == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("write", [files.publish, files.write_file])
+def test_a_file_that_has_no_room_is_named_and_not_left_behind(tmp_path, write):
+    limits, file = resource.getrlimit(resource.RLIMIT_FSIZE), tmp_path / "file"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            write(file, "long" * 99)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(file)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")

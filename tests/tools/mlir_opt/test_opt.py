@@ -27,6 +27,10 @@ def test_output_goes_to_a_file(gathernest_opt, operator_text, tmp_path):
     assert path.read_text() == gathernest_opt(stdin=operator_text).out
 
 
+def test_a_file_of_an_empty_name_is_named(gathernest_opt):
+    assert gathernest_opt("").err == "gathernest-opt: error: '': No such file or directory\n"
+
+
 def test_output_file_is_left_alone_after_an_error(gathernest_opt, tmp_path):
     path = tmp_path / "out.mlir"
     path.write_text("before")
