@@ -208,8 +208,8 @@ def _comment_lines(text: str) -> str:
 
 
 def _commented(text: str) -> str:
-    """Return a text that cannot end the comment around it."""
-    return text.replace("*/", "* /")
+    """Return a text that cannot end the comment around it, with `?` for the bytes of a name that is not UTF-8."""
+    return text.replace("*/", "* /").encode(errors="replace").decode()
 
 
 # functions that take the number of indices

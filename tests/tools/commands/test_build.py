@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import platform
 import re
 import shlex
@@ -182,6 +183,13 @@ def test_a_program_that_is_no_c_compiler_is_one_line(gathernest, tmp_path, monke
     assert ended.status == 1
     assert ended.err.startswith(f"gathernest: error: {message.format(cc=compiler)}")
     assert ended.err.count("\n") == 1
+
+
+def test_a_library_may_have_a_name_that_is_not_utf8(gathernest, compiler, tmp_path):
+    library = tmp_path / os.fsdecode(b"\xff.so")
+    assert gathernest("build", "--so", str(library), *EMPTY).err == ""
+    assert library.exists()
+    assert ", in ?.so." in library.with_suffix(".h").read_text(encoding="utf-8").splitlines()[0]
 
 
 def test_a_linker_that_fails_leaves_what_was_there(gathernest, compiler, tmp_path, monkeypatch):
