@@ -1,6 +1,7 @@
 """The errors that gathernest raises. Each message names the value it got, the allowed values, and a remedy."""
 
 import functools
+import os
 import re
 from collections.abc import Iterable
 
@@ -105,6 +106,18 @@ class DependencyError(GathernestError, ImportError):
 
 class InternalError(GathernestError, RuntimeError):
     """A defect of gathernest itself; where a pass fails, `source` repeats it."""
+
+
+def no_compiler(error: ImportError | OSError) -> DependencyError:
+    """Return the error of a compiler that the system cannot load or run."""
+    remedy = "give this process more memory"
+    if isinstance(error, FileNotFoundError):
+        try:  # Numba imports the package coverage, and names files in debug information: both need the current folder
+            os.getcwd()
+            remedy = "install its package again"
+        except OSError:
+            remedy = "change to a current folder that exists"
+    return DependencyError(f"the compiler cannot be loaded: {error}; {remedy}, or set GATHERNEST_COMPILE=never")
 
 
 def out_of_range(count: int) -> str:

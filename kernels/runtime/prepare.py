@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import reference
+from ...ir import errors, reference
 from ...ir.errors import BoundsError, DependencyError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.positions import bounds_error
@@ -228,11 +228,7 @@ def _load(plan: Plan) -> Loaded:
     except GathernestError:
         raise
     except (ImportError, OSError) as error:
-        is_lost = isinstance(error, FileNotFoundError)  # Numba imports the package coverage, which needs the folder
-        remedy = "change to a current folder that exists" if is_lost else "give this process more memory"
-        raise DependencyError(
-            f"the compiler cannot be loaded: {error}; {remedy}, or set GATHERNEST_COMPILE=never"
-        ) from error
+        raise errors.no_compiler(error) from error
 
 
 def _make_or_read(plan: Plan) -> Loaded:

@@ -4,7 +4,7 @@ import linecache
 import re
 from typing import Any
 
-from ...ir.errors import SOURCE_HINT, CompileError
+from ...ir.errors import SOURCE_HINT, CompileError, no_compiler
 from ..native.kernel_code import KernelCode
 from .object_code import MachineCode, add_entry, compile_function, optimised
 from .program import Program
@@ -56,6 +56,7 @@ def compiled(program: Program, file: str, *, with_lines: bool = False) -> Any:
 
     Raises:
         CompileError: as `compile_program`.
+        DependencyError: Numba lacks a file or the current folder.
     """
     linecache.cache[file] = (len(program.source), None, program.source.splitlines(keepends=True), file)
     names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file}
@@ -66,6 +67,8 @@ def compiled(program: Program, file: str, *, with_lines: bool = False) -> Any:
         made = compile_function(function, signature.args, signature.return_type, with_lines=with_lines)
         linecache.cache.pop(file, None)
         return made
+    except OSError as error:
+        raise no_compiler(error) from error
     except Exception as error:
         raise _compile_error(program, error, file) from error
     finally:

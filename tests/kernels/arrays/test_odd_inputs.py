@@ -184,6 +184,8 @@ def test_where_the_current_folder_is_gone_kernels_are_made_unless_a_module_of_nu
     import numpy as np
 
     import gathernest as gn
+    from gathernest.kernels.runtime.compile import build_program
+    from gathernest.lowering.numba.compiler import inspected_library
 
     sys.path.insert(0, {str(tmp_path)!r})
     os.chdir(folder := tempfile.mkdtemp())
@@ -193,9 +195,33 @@ def test_where_the_current_folder_is_gone_kernels_are_made_unless_a_module_of_nu
             print(gn.gather(np.arange(4), [3]))
         except gn.GathernestError as error:
             print(str(error).rpartition("; ")[2])
+    try:
+        inspected_library(build_program(gn.compile("gather", "4xi64", "1xi64").plan), with_lines=True)
+    except gn.GathernestError as error:  # the debug information names the current folder
+        print(str(error).rpartition("; ")[2])
     """
-    wanted = "change to a current folder that exists, or set GATHERNEST_COMPILE=never" if "cwd" in module else "[3]"
-    assert python(code) == f"{wanted}\n"
+    folder = "change to a current folder that exists, or set GATHERNEST_COMPILE=never"
+    assert python(code) == f"{folder if 'cwd' in module else '[3]'}\n{folder}\n"
+
+
+def test_a_file_that_a_module_of_numba_lacks_is_no_lost_folder(python, tmp_path):
+    (tmp_path / "coverage.py").write_text("open('/nowhere/file')")
+    code = f"""
+    import sys
+
+    import numpy as np
+
+    import gathernest as gn
+
+    sys.path.insert(0, {str(tmp_path)!r})
+    with gn.knobs.scope(compile="now", always_compile=True):
+        try:
+            gn.gather(np.arange(4), [3])
+        except gn.DependencyError as error:
+            print(error)
+    """
+    wanted = "No such file or directory: '/nowhere/file'; install its package again, or set GATHERNEST_COMPILE=never\n"
+    assert python(code).endswith(wanted)
 
 
 def test_an_error_of_many_indices_takes_few_mb():
