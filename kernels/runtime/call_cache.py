@@ -6,6 +6,7 @@ changes the kernel. While there is such a setting, every call goes through `prep
 """
 
 import math
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -227,7 +228,7 @@ def _make_entry() -> Any:
 
 def _is_plain(prepared: "Prepared", out: np.ndarray | None) -> bool:
     """Return whether a call has an unchanging meaning: no setting decides, and `out` is an exact ndarray."""
-    if prepared.loaded is None or knobs.is_scoped():
+    if prepared.loaded is None or knobs.is_scoped() or sys.is_finalizing():  # then nothing can be imported
         return False
     if knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False

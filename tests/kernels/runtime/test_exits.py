@@ -123,6 +123,21 @@ def test_a_process_ends_well_when(python, name):
     assert python(SETUP + EXITS[name], NUMBA_NUM_THREADS="2") == ("done\n" * 3 if "finalizers" in name else "")
 
 
+def test_a_call_that_was_made_once_is_repeated_while_modules_are_cleared(python):
+    code = """
+    class Repeating:
+        def __init__(self):
+            self.gather, self.arguments = gn.gather, (data, few)
+            self.gather(*self.arguments)
+        def __del__(self):
+            for _ in range(4):
+                result = self.gather(*self.arguments).tolist()
+            print(result == data[few].tolist())
+    late = Repeating()
+    """
+    assert [python(SETUP + code) for _ in range(2)] == ["True\n"] * 2  # the second has its kernel from the cache
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXITS)
 def test_many_processes_end_well_when(python, name):
