@@ -511,6 +511,7 @@ def _start_child(its_socket: int) -> int:
 
     folders = [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str) and folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "GATHERNEST_COMPILE": "now"}
+    environment["PYTHONTRACEMALLOC"] = "0"  # traced, it would compile for more than `LIMIT_S`
     with suppress(OSError):  # there is no folder for temporary files
         environment["TMPDIR"] = tempfile.gettempdir()
     started = subprocess.run(

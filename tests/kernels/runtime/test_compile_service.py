@@ -513,6 +513,20 @@ def test_a_relative_cache_folder_where_the_current_folder_is_gone_is_one_that_ca
 
 
 @pytest.mark.thorough
+def test_a_process_that_traces_its_memory_waits_for_no_traced_service(python, cache_dir):
+    code = """
+        import numpy as np
+        import gathernest as gn
+
+        for _ in range(3):
+            gn.gather(np.arange(40.0).reshape(10, 4), np.array([3, 1]))
+        gn.wait()
+        print(gn.kernels.runtime.compile_service.KERNELS.notes)
+    """
+    assert python(code, GATHERNEST_COMPILE="background", PYTHONTRACEMALLOC="10") == "[]\n"
+
+
+@pytest.mark.thorough
 def test_a_service_that_is_killed_leaves_no_temporary_folder(python, tmp_path):
     code = """
         import os, signal
