@@ -7,7 +7,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -205,7 +205,10 @@ class Knobs:
         option, value = self._options.get().get(name, ("", _UNASSIGNED))
         if scoped.get(name) == value:
             return option
-        return f"knobs.{name}" if name in scoped or name in self._assigned else _find(name).variable
+        is_own = name in self._assigned
+        if name in scoped and not is_own:  # a call has its settings in a scope, wherever they are from
+            is_own = scoped[name] != Context().run(getattr, self, name)
+        return f"knobs.{name}" if is_own else _find(name).variable
 
     def told(self, name: str) -> str:
         """Return the source and the value of a knob: `--dump-dir folder` or `GATHERNEST_DUMP_DIR=folder`."""

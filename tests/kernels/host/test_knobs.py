@@ -77,6 +77,14 @@ def test_a_scope_goes_before_an_assignment_and_that_before_the_environment(monke
     assert gn.knobs.num_threads == 1
 
 
+def test_an_error_of_a_call_says_where_the_schedule_is_from(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_SCHEDULE", "x")
+    with pytest.raises(gn.ScheduleError, match=r"^GATHERNEST_SCHEDULE: 'x' is not a pass of a schedule"):
+        gn.gather([1], [0])
+    with gn.knobs.scope(schedule="y"), pytest.raises(gn.ScheduleError, match=r"^knobs.schedule: 'y' is not a pass"):
+        gn.gather([1], [0])
+
+
 def test_a_knob_says_where_its_value_is_from(monkeypatch):
     monkeypatch.setenv("GATHERNEST_DUMP_DIR", "a")
     assert (gn.knobs.place("dump_dir"), gn.knobs.told("dump_dir")) == ("GATHERNEST_DUMP_DIR", "GATHERNEST_DUMP_DIR=a")
