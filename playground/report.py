@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 
 from ..ir.errors import GathernestError
 from ..kernels.kernel import Kernel
@@ -32,7 +32,7 @@ from .sections import (
     timed_in_turn,
 )
 
-TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = files(__name__.rpartition(".")[0]) / "templates"  # also where the package is in a zip file
 MOST_BYTES = 1_000_000  # of a page
 # The title of a page with gathers side by side.
 BESIDE = "gathernest report: side by side"
@@ -66,11 +66,11 @@ def page(
         HTML of at most `MOST_BYTES` bytes where the first section allows it: when it is larger, details go in the order
         of `DETAIL`, then gathers.
     """
-    script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
-    loader = FileSystemLoader(TEMPLATES)
+    names = "report.js", "report.css", "report.html"
+    script, style, text = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
     template = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).get_template("report.html")
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string(text)
     shown, left, text = list(sections), list(others), ""
     while True:
         for highlight, most_rows, has_drawings in DETAIL if compare else DETAIL[:3]:

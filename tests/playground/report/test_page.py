@@ -6,6 +6,10 @@ import hashlib
 import html.parser
 import json
 import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -239,3 +243,21 @@ def test_a_busy_machine_is_named_before_the_share_of_the_bound(section, explanat
     text = page([dataclasses.replace(section, explanation=timed)])
     assert ("and times say little</b>" in text) == bool(said)
     assert said in text and said in str(timed)
+
+
+@pytest.mark.thorough
+def test_a_package_in_a_zip_file_makes_a_page(tmp_path):
+    folder = Path(gn.__file__).parent
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        for room in ("ir", "lowering", "kernels", "interop", "playground", "*.py"):
+            for file in (each for found in folder.glob(room) for each in (found, *found.rglob("*.*"))):
+                packed.write(file, Path("gathernest") / file.relative_to(folder))
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path / "packed.zip")!r})
+import gathernest as gn
+assert ".zip" in gn.__file__
+print(gn.compile("gather", "9x4xf32", "3xi64").report(timing=False)[-8:])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stdout.strip() == "</html>", ended.stderr
