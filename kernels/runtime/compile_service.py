@@ -89,9 +89,9 @@ class Child:
         if (problem := problem_with_service()) is not None:
             raise ChildEnded(problem)
         try:
-            import socket
+            import _socket  # a program may forbid the sockets of the module `socket`
 
-            self.requests, self._its_socket = socket.socketpair()
+            self.requests, self._its_socket = _socket.socketpair()
         except TimeoutError:  # of a signal handler
             raise
         except (ImportError, OSError) as error:
@@ -186,10 +186,10 @@ class Child:
     def _send(self) -> None:
         """Send what the socket takes without waiting, and without SIGPIPE."""
         while self._unsent:
-            import socket
+            import _socket
 
             try:
-                count = self.requests.send(self._unsent, getattr(socket, "MSG_NOSIGNAL", 0))  # which macOS has not
+                count = self.requests.send(self._unsent, getattr(_socket, "MSG_NOSIGNAL", 0))  # which macOS has not
             except OSError:  # it is full, or the child has ended, which reading tells
                 return
             del self._unsent[:count]
