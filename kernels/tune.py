@@ -45,7 +45,7 @@ def tune(
     batch_dims: int = 0,
     bounds: BoundsMode = "error",
     scale: float = 1.0,
-    candidates: Iterable[Schedule | str] | None = None,
+    candidates: Iterable[Schedule | str] | Schedule | str | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     rounds: int = ROUNDS,
     progress: Report | None = None,
@@ -55,7 +55,8 @@ def tune(
     Args:
         operator, data, indices, axis, batch_dims, bounds, scale: as for `compile`. Arrays are timed as they are; random
             arrays replace specifications such as "1000x64xf32" and the grad of a gradient.
-        candidates: schedules to try beside the default; `lowering.schedule.candidates` gives them when omitted.
+        candidates: one schedule, or several, to try beside the default; `lowering.schedule.candidates` gives them when
+            omitted.
         time_limit_s: seconds that compiling a candidate may take, and one call of it.
         rounds: pairs in which the winner must beat the default; 15 or more.
         progress: called before every step.
@@ -79,6 +80,8 @@ def tune(
         source = data_array(data)
     if not isinstance(indices, ArraySpec | str):
         index = index_array(indices)
+    if isinstance(candidates, str | Schedule):
+        candidates = [candidates]
     schedules = None if candidates is None else list(map(Schedule.parse, candidates))
     tuner = Tuner(
         problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress, machine=machine_model()

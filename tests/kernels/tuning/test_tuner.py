@@ -88,6 +88,12 @@ def test_a_default_that_wins_takes_an_older_records_place(timed):
     assert str(gn.compile("gather", DATA, INDICES).schedule) != LARGE
 
 
+@pytest.mark.parametrize("candidate", [SMALL, gn.Schedule.parse(SMALL)])
+def test_one_schedule_is_one_candidate(timed, serial_default, candidate):
+    timed({SMALL: 0.5})
+    assert outcomes(tune("gather", DATA, INDICES, candidates=candidate)) == {SMALL: "winner"}
+
+
 def test_failures_are_kept_with_their_reason(timed, serial_default):
     timed({LARGE: 0.5})
     result = tune("gather", DATA, INDICES, candidates=[ILLEGAL, UNKNOWN, LARGE])
