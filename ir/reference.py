@@ -229,16 +229,14 @@ def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.
     """
     operator, bounds = problem.operator, problem.bounds
     indices = indices.copy()  # another thread may write to them
-    written = None if out is None else np.asarray(out)  # `out[...] = ` of a subclass may mean something else
     try:
         if problem.gradient is None:
-            result = run(operator, data, indices, bounds, written)
+            result = run(operator, data, indices, bounds, out)
         else:
             result = gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
     except BoundsError:
         raise bounds_error(problem, indices) from None
-    if out is None or written is None:
+    if out is None or problem.gradient is None:
         return result
-    if problem.gradient is not None:
-        written[...] = result
+    out[...] = result
     return out

@@ -229,7 +229,7 @@ def run_operator(
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
-    if not in_memory(data, indices) or not isinstance(out, np.ndarray | None):
+    if not in_memory(data, indices) or not (out is None or in_memory(out)):
         written = out if out is None else out_array(out, keeps_stored=True)
         if in_memory(data, indices, written):
             result = run_gather(operator, data, indices, bounds, written, version, node, schedule)

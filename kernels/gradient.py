@@ -170,7 +170,7 @@ def run_gradient(
     factor, shape = checked_scale(scale), integers(data_shape, "sizes")
     if not in_memory(grad, indices):
         return interop("gradient")(operator, grad, indices, shape, bounds, Gradient(factor), out, version=version)
-    if not isinstance(out, np.ndarray | None):
+    if not (out is None or in_memory(out)):
         rest = {"version": version, "node": node, "schedule": schedule}
         run_gradient(operator, grad, indices, data_shape, bounds, scale, out_array(out), **rest)
         return out

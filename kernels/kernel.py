@@ -260,7 +260,7 @@ class _Calls:
         """Gather, and remember the call."""
         arrays = table_array(data), index_array(indices)
         check_served(self.problem, *arrays)
-        written = out if isinstance(out, np.ndarray | None) else out_array(out, keeps_stored=True)
+        written = None if out is None else out_array(out, keeps_stored=True)
         if not in_memory(*arrays) or not isinstance(written, np.ndarray | None):
             return self._call_in_chunks(*arrays, out)
         if out is not None and written is not out:

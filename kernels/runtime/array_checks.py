@@ -100,10 +100,12 @@ def reject_masked(data: Any, name: str) -> None:
 def out_array(out: Any, *, keeps_stored: bool = False) -> np.ndarray:
     """Return an ndarray on the memory of `out`, which may be an array of another library; a stored array stays.
 
+    A subclass becomes a plain ndarray: its own attributes and functions may say anything.
+
     Raises:
         InvalidGatherError: it has no memory that can be shared, or may not be written to.
     """
-    return out if isinstance(out, np.ndarray) else interop("out")(out, keeps_stored)
+    return np.asarray(out) if isinstance(out, np.ndarray) else interop("out")(out, keeps_stored)
 
 
 def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:

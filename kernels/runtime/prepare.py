@@ -61,12 +61,9 @@ class Prepared:
         return RECYCLED.new(self.plan.problem.result.shape, dtype, empty_in_lines if self.splits_rows else np.empty)
 
     def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Return the array to run with: `out`, or a new array that is copied to it, where that is faster.
-
-        A subclass of ndarray is always written directly: its `out[...] = ` may mean something else.
-        """
+        """Return the array to run with: `out`, or a new array that is copied to it, where that is faster."""
         is_worth_it = self.splits_rows and READ_FOR_A_COPY * out.nbytes <= data.nbytes
-        if not is_worth_it or type(out) is not np.ndarray or not out.flags.c_contiguous:
+        if not is_worth_it or not out.flags.c_contiguous:
             return out
         return out if address(out) % LINE_BYTES == 0 else empty_in_lines(out.shape, out.dtype)
 

@@ -30,6 +30,31 @@ def test_out_of_any_layout_is_filled_in_place(out):
     assert (np.asarray(out) == WANTED).all()
 
 
+class Liar(np.ndarray):
+    """An array of 4 bytes an element that says 8, and whose functions fail, as those of a unit may."""
+
+    dtype = property(lambda self: np.dtype(np.float64))  # type: ignore[assignment]
+
+    def __array_function__(self, function, *rest):
+        raise TypeError(f"no {function}")
+
+
+@pytest.mark.parametrize("function", ["gather", "gather_grad", "kernel", "onnx.Gather-13"])
+def test_an_out_of_a_subclass_is_what_its_memory_is(function):
+    data, rows = DATA.astype(np.float32)[:5], np.arange(5)
+    call = {
+        "gather": lambda out, data: gn.gather(data, rows, out=out),
+        "gather_grad": lambda out, data: gn.gather_grad(data, rows, (5, 3), out=out),
+        "kernel": lambda out, data: gn.compile("gather", data, rows)(data, rows, out=out),
+    }.get(function, lambda out, data: gn.ops[function](data, rows, out=out))
+    for _ in range(3):
+        out = np.zeros((5, 3), np.float32).view(Liar)
+        assert call(out, data) is out
+        assert out.view(np.ndarray).tolist() == data.tolist()
+        with pytest.raises(gn.InvalidGatherError, match="out must have dtype float64 as data has, got float32"):
+            call(out, data.astype(np.float64))
+
+
 def test_out_writes_nothing_beside_itself():
     base = np.full((12, 9), -1.0)
     gn.gather(DATA, INDICES, out=base[1:11:2, 1:7:2])
