@@ -46,9 +46,7 @@ def as_array(given: Any, name: str, keeps_stored: bool = False) -> Found:
         if read is _stored:
             return _stored(given, name, keeps_stored)
         if read is not None:
-            for kind in type(given).__mro__:
-                if found := _WITHOUT_VALUES.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}"):
-                    raise _rejected(given, name, found[0], found[1].format(name))
+            _check_values(given, name)
             return read(given, name)
         array = _read(given, name)
     except (GathernestError, MemoryError):
@@ -76,24 +74,30 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
     read, unwritten = _library_of(out)
     if unwritten:
         raise InvalidGatherError(f"out cannot be a {_type_name(out)}: {unwritten}")
-    if read is _torch:
-        from .torch_tensors import count_change
-
-        values, _ = _torch(out, "out")
-        if out.is_conj() or out.is_neg():
-            raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
-        count_change(out)
-        return values
-    if read is _xarray and isinstance(getattr(out, "data", None), np.ndarray):
-        return out.data
-    _check_device(out, "out")
     try:
+        if read is not None:
+            _check_values(out, "out")
+        if read is _torch:
+            from .torch_tensors import count_change
+
+            values, _ = _torch(out, "out")
+            if out.is_conj() or out.is_neg() or out._is_zerotensor():
+                what = "a lazy conjugate, sign or zero"
+                raise InvalidGatherError(f"out is a torch.Tensor with {what}; pass torch.empty_like(out)")
+            count_change(out)
+            return values
+        if read is _xarray and isinstance(getattr(out, "data", None), np.ndarray):
+            return np.asarray(out.data)
+        _check_device(out, "out")
         if _has_memory(out):
             return np.asarray(out, copy=False)
         if hasattr(out, "__dlpack__"):
             return np.from_dlpack(out, copy=False)
-    except Exception as error:
-        raise InvalidGatherError(f"out is a {_type_name(out)} whose memory cannot be shared: {error}") from None
+    except (GathernestError, MemoryError):
+        raise
+    except Exception as error:  # of whatever library it is
+        reason = str(error).partition("\n")[0]  # NumPy's advice for other callers is in the lines behind it
+        raise InvalidGatherError(f"out is a {_type_name(out)} whose memory cannot be shared: {reason}") from None
     raise InvalidGatherError(
         f"out must be an ndarray, got {type(out).__name__}; an array that shares its memory by DLPack, "
         "__array_interface__ or a buffer works, too"
@@ -123,6 +127,13 @@ def _library_of(given: Any) -> tuple[Callable[..., Found] | None, str]:
         if root in _LIBRARIES and root in sys.modules:
             return _LIBRARIES[root]
     return None, ""
+
+
+def _check_values(given: Any, name: str) -> None:
+    """Raise InvalidGatherError for an object of a class in `_WITHOUT_VALUES`."""
+    for kind in type(given).__mro__:
+        if found := _WITHOUT_VALUES.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}"):
+            raise _rejected(given, name, found[0], found[1].format(name))
 
 
 def _type_name(given: Any) -> str:
@@ -178,7 +189,7 @@ def _torch(given: Any, name: str) -> Found:
     torch = sys.modules["torch"]
     if not isinstance(given, torch.Tensor):
         return _read(given, name), None
-    from .torch_tensors import MOVABLE, array_of, what_is_wrong
+    from .torch_tensors import MOVABLE, PLAIN, array_of, what_is_wrong
 
     wrong = what_is_wrong(given, name)
     if wrong is not None:
@@ -190,8 +201,9 @@ def _torch(given: Any, name: str) -> Found:
         raise _rejected(given, name, "which requires a gradient, and it would be lost", way)
     try:
         array = array_of(given)
-    except RuntimeError as error:  # a transform such as torch.vmap has wrapped it
+    except RuntimeError as error:  # a transform such as torch.vmap has wrapped it, or it is a wrapper of another tensor
         way = "call gathernest outside of torch.func's transforms, or gathernest.torch inside"
+        way = way if type(given) in PLAIN else "pass a torch.Tensor of its values"
         raise _rejected(given, name, f"which has no memory of its own ({error})", way) from None
     return array, torch.Tensor.numpy if type(given) is torch.Tensor else None
 
@@ -321,6 +333,8 @@ _COLUMNS = "whose columns are arrays of their own"
 _WITHOUT_VALUES = {
     "torch.FakeTensor": (_TRACED, _BY_TORCH),
     "torch.FunctionalTensor": (_TRACED, _BY_TORCH),
+    "torch.MaskedTensor": ("and its mask would be lost", "pass {0}.to_tensor(value)"),
+    "torch.DTensor": ("whose parts lie in several processes", "pass {0}.full_tensor(), or {0}.to_local()"),
     "jax.Tracer": (_TRACED, "call gathernest outside jax.jit, vmap and grad, or inside by jax.pure_callback"),
     "tensorflow.SymbolicTensor": (_TRACED, "call gathernest outside tf.function, or inside it by tf.numpy_function"),
     "tensorflow.RaggedTensor": ("whose rows differ in length", "pass {0}.to_tensor(), or {0}.flat_values"),
@@ -332,6 +346,7 @@ _WITHOUT_VALUES = {
     "pyarrow.Table": (_COLUMNS, "pass one column, such as {0}.column(0)"),
     "pyarrow.RecordBatch": (_COLUMNS, "pass one column, such as {0}.column(0)"),
     "xarray.Dataset": ("of several arrays", "pass one of them, such as {0}['name']"),
+    "xarray.DataTree": ("of several arrays", "pass one of them, such as {0}['name']"),
     "dask.Delayed": (
         "which is no array yet",
         "pass dask.array.from_delayed({0}, shape, dtype), whose gathers stay lazy",

@@ -157,7 +157,7 @@ def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: Any, keys: Keys) ->
     """Run a call that was not found: look for it with arrays in place of others, then make its operator and run it."""
     try:
         known = READERS[type(data)](data), READERS[type(indices)](indices)
-    except (KeyError, TypeError, RuntimeError, ValueError):  # the code below finds another way, or raises the error
+    except Exception:  # of whatever library it is: the code below finds another way, or raises the error
         known = None
     if known is not None and out is None and (known[0] is not data or known[1] is not indices):
         found = CALLS.find(*known, None, *keys)

@@ -65,13 +65,15 @@ def data_array(data: ArrayLike, name: str = "data", *, keeps_stored: bool = Fals
     if reader is not None:
         try:
             return reader(data)
-        except (TypeError, RuntimeError, ValueError):  # the code below finds another way, or raises the error
+        except Exception:  # of whatever library it is: the code below finds another way, or raises the error
             pass
     reject_masked(data, name)
     if isinstance(data, np.ndarray | list | tuple | int | float):
         try:
             return np.asarray(data)
-        except ValueError as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # of whatever library an element is
             raise InvalidGatherError(f"{name} does not make an array: {error}") from None
     array, reader = interop("array")(data, name, keeps_stored)
     if reader is not None:

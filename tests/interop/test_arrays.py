@@ -332,6 +332,26 @@ def fake_of(torch, call):
         return call(mode.from_tensor(torch.zeros(3)))
 
 
+def failing(torch):
+    class Failing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, *rest):
+            raise RuntimeError(f"no {function}\nand more")
+
+    return Failing
+
+
+def pair_of(torch):
+    from torch.testing._internal.two_tensor import TwoTensor  # pyright: ignore[reportMissingImports]
+
+    return TwoTensor(torch.zeros(3), torch.zeros(3))
+
+
+def handle_of(tf):
+    gn.gather(tf.zeros(3), [0])  # tensors of this type are read the fast way from now on
+    return tf.Variable(VALUES).handle
+
+
 WIDE = "of Int128, which NumPy has not"
 TRACED = "which has no values while a call is traced"
 # What is said of each argument that is no array with values; a function has the libraries that it needs by their names.
@@ -392,6 +412,8 @@ REJECTED = {
     "FixedSizeListArray, with nulls, .*; pass data.fill_null":
         lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, 2], None]), [0]),
     "FloatArray, with nulls": lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, None], [3, 4]]), [0]),
+    r"data is a xarray.DataTree, of several arrays; pass one of them, such as data\['name'\]":
+        lambda xarray: gn.gather(xarray.DataTree(xarray.Dataset({"a": ("x", VALUES)})), [0]),
     r"data is a xarray.Dataset, of several arrays; pass one of them, such as data\['name'\]":
         lambda xarray: gn.gather(xarray.Dataset({"a": xarray.DataArray(VALUES, dims="x")}), [0]),
     r"data is a scipy.csr_array, which is sparse; pass data.toarray\(\), or take rows by data\[indices":
@@ -418,6 +440,18 @@ REJECTED = {
         lambda torch: fake_of(torch, lambda fake: gn.gather(fake, [0])),
     "lazy conjugate":
         lambda torch: gn.gather(np.zeros(1, np.complex64), [0], out=torch.zeros(1, dtype=torch.complex64).conj()),
+    r"out is a torch.Tensor with a lazy .* or zero; pass torch.empty_like\(out\)":
+        lambda torch: gn.gather(VALUES, [0], out=torch._efficientzerotensor((1,), dtype=torch.float64)),
+    "^out is a torch.FakeTensor, which has no values while a call is traced; call the functions":
+        lambda torch: fake_of(torch, lambda fake: gn.gather(VALUES, [0], out=fake)),
+    "^out is a .*Failing whose memory cannot be shared: no ":
+        lambda torch: gn.gather(DATA, INDICES, out=torch.zeros(2, 2).as_subclass(failing(torch))),
+    "^data does not make an array: Can't call numpy.* on Tensor that requires grad":
+        lambda torch: gn.gather([torch.zeros(3, requires_grad=True)], [0]),
+    r"^data is a torch.MaskedTensor, and its mask would be lost; pass data.to_tensor\(value\)":
+        lambda torch: gn.gather(torch.masked.masked_tensor(torch.zeros(3), torch.ones(3) > 0), [0]),
+    r"^data is a .*TwoTensor, which has no memory of its own .*; pass a torch.Tensor of its values$":
+        lambda torch: gn.gather(pair_of(torch), [0]),
     "out cannot be a jaxlib.*: jax's arrays never change; leave out away, and pass the result to jax.nump":
         lambda jax: gn.gather(DATA, INDICES, out=jax.numpy.zeros((2, 2))),
     f"data is a jax.DynamicJaxprTracer, {TRACED}; call gathernest outside jax.jit, vmap and grad":
@@ -431,6 +465,8 @@ REJECTED = {
         lambda tf: gn.gather(tf.ragged.constant([[1], [2, 3]]), [0]),
     "data is a tensorflow._RangeDataset, which is no tensor; pass its values, such as numpy.stack":
         lambda tf: gn.gather(tf.data.Dataset.range(3), [0]),
+    "^data is a tensorflow.*EagerTensor, which does not make an array: Cannot convert a Tensor of dtype resource":
+        lambda tf: gn.gather(handle_of(tf), [0]),
     "data is a tensorflow.SparseTensor, which is sparse; pass tf.sparse.to_dense":
         lambda tf: gn.gather(tf.sparse.from_dense([[1, 0]]), [0]),
 }  # fmt: skip
