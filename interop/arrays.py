@@ -82,8 +82,7 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
 
             values, _ = _torch(out, "out")
             if out.is_conj() or out.is_neg() or out._is_zerotensor():
-                what = "a lazy conjugate, sign or zero"
-                raise InvalidGatherError(f"out is a torch.Tensor with {what}; pass torch.empty_like(out)")
+                raise InvalidGatherError("out has lazy conjugates, signs or zeros; pass torch.empty_like(out)")
             count_change(out)
             return values
         if read is _xarray and isinstance(getattr(out, "data", None), np.ndarray):
@@ -246,9 +245,7 @@ def _pandas(given: Any, name: str) -> Found:
 
 def _polars(given: Any, name: str) -> Found:
     polars = sys.modules["polars"]
-    count = given.null_count()
-    if (count if isinstance(count, int) else sum(count.row(0))) > 0:
-        raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_nulls()")
+    _check_nulls_of_polars(given, name)
     if isinstance(given, polars.DataFrame):
         _check_columns(given, name, ".select(columns).to_numpy()")
     dtypes = given.dtypes if isinstance(given, polars.DataFrame) else [given.dtype]
@@ -260,12 +257,34 @@ def _polars(given: Any, name: str) -> Found:
     return given.to_numpy(), None
 
 
+def _check_nulls_of_polars(given: Any, name: str) -> None:
+    """Check that no value is null, and none within one; raises InvalidGatherError, which names the values."""
+    polars, count, dtype = sys.modules["polars"], given.null_count(), getattr(given, "dtype", None)
+    if (count if isinstance(count, int) else sum(count.row(0))) > 0:
+        raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_nulls()")
+    if isinstance(dtype, polars.Array):
+        _check_nulls_of_polars(given.explode(), f"{name}.explode()")
+    if isinstance(dtype, polars.Struct):
+        _check_nulls_of_polars(given.struct.unnest(), f"{name}.struct.unnest()")
+
+
+def _check_nulls_of_pyarrow(given: Any, name: str) -> None:
+    """Do the same for an array of pyarrow, whose dictionary, runs, lists and tensors may have nulls that it has not."""
+    if hasattr(given, "is_null") and given.is_null().true_count:
+        raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_null()")
+    if hasattr(given, "storage"):
+        _check_nulls_of_pyarrow(given.storage, f"{name}.storage")
+    if hasattr(given, "value_lengths") and not isinstance(given, sys.modules["pyarrow"].MapArray):
+        _check_nulls_of_pyarrow(given.flatten(), f"{name}.flatten()")
+
+
 def _pyarrow(given: Any, name: str) -> Found:
     pyarrow = sys.modules["pyarrow"]
     if getattr(given, "null_count", 0):
         raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_null()")
     if isinstance(given, pyarrow.ChunkedArray):
         given = given.chunk(0) if given.num_chunks == 1 else given.combine_chunks()
+    _check_nulls_of_pyarrow(given, name)
     if isinstance(given, pyarrow.FixedShapeTensorArray):
         return given.to_numpy_ndarray(), None
     if isinstance(given, pyarrow.FixedSizeListArray):  # the vector columns of Parquet
@@ -334,7 +353,6 @@ _WITHOUT_VALUES = {
     "torch.FakeTensor": (_TRACED, _BY_TORCH),
     "torch.FunctionalTensor": (_TRACED, _BY_TORCH),
     "torch.MaskedTensor": ("and its mask would be lost", "pass {0}.to_tensor(value)"),
-    "torch.DTensor": ("whose parts lie in several processes", "pass {0}.full_tensor(), or {0}.to_local()"),
     "jax.Tracer": (_TRACED, "call gathernest outside jax.jit, vmap and grad, or inside by jax.pure_callback"),
     "tensorflow.SymbolicTensor": (_TRACED, "call gathernest outside tf.function, or inside it by tf.numpy_function"),
     "tensorflow.RaggedTensor": ("whose rows differ in length", "pass {0}.to_tensor(), or {0}.flat_values"),
@@ -347,10 +365,7 @@ _WITHOUT_VALUES = {
     "pyarrow.RecordBatch": (_COLUMNS, "pass one column, such as {0}.column(0)"),
     "xarray.Dataset": ("of several arrays", "pass one of them, such as {0}['name']"),
     "xarray.DataTree": ("of several arrays", "pass one of them, such as {0}['name']"),
-    "dask.Delayed": (
-        "which is no array yet",
-        "pass dask.array.from_delayed({0}, shape, dtype), whose gathers stay lazy",
-    ),
+    "dask.Delayed": (_LATER, "pass dask.array.from_delayed({0}, shape, dtype), whose gathers stay lazy"),
     "dask.FrameBase": (_LATER, "pass {0}.to_dask_array(lengths=True), whose gathers stay lazy"),
 }
 _NEVER_CHANGE = "jax's arrays never change; leave out away, and pass the result to jax.numpy.asarray"

@@ -327,6 +327,11 @@ def nulls_of(pyarrow, values):
     return pyarrow.array(values, pyarrow.list_(pyarrow.float32(), 2))
 
 
+def tensors_of(pyarrow, values):
+    kind = pyarrow.fixed_shape_tensor(pyarrow.float32(), [2])
+    return pyarrow.ExtensionArray.from_storage(kind, nulls_of(pyarrow, values))
+
+
 def fake_of(torch, call):
     with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
         return call(mode.from_tensor(torch.zeros(3)))
@@ -411,7 +416,19 @@ REJECTED = {
     r"data is a pyarrow.Table, whose columns": lambda pyarrow: gn.gather(pyarrow.table({"a": [1]}), [0]),
     "FixedSizeListArray, with nulls, .*; pass data.fill_null":
         lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, 2], None]), [0]),
-    "FloatArray, with nulls": lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, None], [3, 4]]), [0]),
+    r"^data.flatten\(\) is a pyarrow.FloatArray, with nulls, .*; pass data.flatten\(\).fill_null\(value\)":
+        lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, None], [3, 4]]), [0]),
+    r"^data.flatten\(\) is a pyarrow.Int64Array, with nulls": lambda pyarrow: gn.gather(pyarrow.array([[1, None]]), [0]),
+    r"^data.storage.flatten\(\) is a pyarrow.FloatArray, with nulls":
+        lambda pyarrow: gn.gather(tensors_of(pyarrow, [[1, None], [3, 4]]), [0]),
+    "^data is a pyarrow.DictionaryArray, with nulls":
+        lambda pyarrow: gn.gather(pyarrow.DictionaryArray.from_arrays([0, 1], pyarrow.array([7, None])), [0]),
+    "^data is a pyarrow.RunEndEncodedArray, with nulls":
+        lambda pyarrow: gn.gather(pyarrow.RunEndEncodedArray.from_arrays([2, 4], pyarrow.array([7, None])), [0]),
+    r"^data.struct.unnest\(\) is a polars.DataFrame, with nulls":
+        lambda polars: gn.gather(polars.Series([{"a": None}, {"a": 1}]), [0]),
+    r"^data.explode\(\) is a polars.Series, with nulls":
+        lambda polars: gn.gather(polars.Series([[1, None]], dtype=polars.Array(polars.Int32, 2)), [0]),
     r"data is a xarray.DataTree, of several arrays; pass one of them, such as data\['name'\]":
         lambda xarray: gn.gather(xarray.DataTree(xarray.Dataset({"a": ("x", VALUES)})), [0]),
     r"data is a xarray.Dataset, of several arrays; pass one of them, such as data\['name'\]":
@@ -440,7 +457,7 @@ REJECTED = {
         lambda torch: fake_of(torch, lambda fake: gn.gather(fake, [0])),
     "lazy conjugate":
         lambda torch: gn.gather(np.zeros(1, np.complex64), [0], out=torch.zeros(1, dtype=torch.complex64).conj()),
-    r"out is a torch.Tensor with a lazy .* or zero; pass torch.empty_like\(out\)":
+    r"^out has lazy conjugates, signs or zeros; pass torch.empty_like\(out\)":
         lambda torch: gn.gather(VALUES, [0], out=torch._efficientzerotensor((1,), dtype=torch.float64)),
     "^out is a torch.FakeTensor, which has no values while a call is traced; call the functions":
         lambda torch: fake_of(torch, lambda fake: gn.gather(VALUES, [0], out=fake)),
