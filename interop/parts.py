@@ -21,7 +21,7 @@ from ..ir.positions import NOWHERE, bounds_error, first_outside, reject_negative
 from ..ir.problem import Problem, check_addresses
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
-from ..kernels.runtime.array_checks import index_array, summation_dtype
+from ..kernels.runtime.array_checks import data_array, index_array, summation_dtype
 from ..kernels.runtime.call_cache import CALLS, one_object
 from ..kernels.runtime.dispatch import Request, run, run_gather
 
@@ -254,11 +254,11 @@ def gradient_problem(
 
 
 def told(block: Any, name: str, shape: Shape, dtype: np.dtype | None = None) -> np.ndarray:
-    """Return a block as an ndarray; raises InvalidGatherError where it is another than dask was told.
+    """Return a block as an ndarray; raises InvalidGatherError where it is another than dask was told, or masked.
 
     Positions in it are not checked again, so rows beyond a smaller block would be read.
     """
-    array = np.asarray(block)
+    array = data_array(block, f"a block of {name}")
     if array.shape != shape or (dtype is not None and array.dtype != dtype):
         raise InvalidGatherError(
             f"a block of {name} has shape {array.shape} and dtype {array.dtype}, and dask was told shape "

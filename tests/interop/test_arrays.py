@@ -418,7 +418,8 @@ REJECTED = {
         lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, 2], None]), [0]),
     r"^data.flatten\(\) is a pyarrow.FloatArray, with nulls, .*; pass data.flatten\(\).fill_null\(value\)":
         lambda pyarrow: gn.gather(nulls_of(pyarrow, [[1, None], [3, 4]]), [0]),
-    r"^data.flatten\(\) is a pyarrow.Int64Array, with nulls": lambda pyarrow: gn.gather(pyarrow.array([[1, None]]), [0]),
+    r"^data.flatten\(\) is a pyarrow.Int64Array, with nulls":
+        lambda pyarrow: gn.gather(pyarrow.array([[1, None]]), [0]),
     r"^data.storage.flatten\(\) is a pyarrow.FloatArray, with nulls":
         lambda pyarrow: gn.gather(tensors_of(pyarrow, [[1, None], [3, 4]]), [0]),
     "^data is a pyarrow.DictionaryArray, with nulls":

@@ -408,6 +408,17 @@ def test_blocks_of_another_shape_or_dtype_than_dask_was_told_are_rejected(call, 
         lazy.compute()
 
 
+@pytest.mark.parametrize("call", BLOCK_CALLS)
+def test_blocks_with_masks_that_dask_was_not_told_are_rejected(call):
+    name, array = ("grad", TABLE[:2]) if call.endswith("grad") else ("data", TABLE[:6])
+    lazy = untold(array, lambda block: np.ma.MaskedArray(block, block > 1), (2, 4))
+    with pytest.raises(gn.InvalidGatherError, match=f"a block of {name} is a masked array, and its mask would be lost"):
+        BLOCK_CALLS[call](lazy, ROWS).compute()
+    lazy = untold(ROWS, lambda block: np.ma.MaskedArray(block, block > 0), 2)
+    with pytest.raises(gn.InvalidGatherError, match="a block of indices is a masked array"):
+        BLOCK_CALLS[call](array, lazy).compute()
+
+
 def test_lists_and_other_index_types_are_blocks_too():
     data = untold(TABLE, lambda block: block.tolist(), (2, 4))
     assert gn.gather(data, untold(ROWS, lambda block: block.astype("i1"), 1)).compute().tolist() == TABLE[ROWS].tolist()
