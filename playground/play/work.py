@@ -293,7 +293,7 @@ def _kernel(script: ScheduleScript, settings: Settings) -> Iterator[Kernel]:
     if not settings.text:
         yield script.compile()
         return
-    with tempfile.TemporaryDirectory(prefix="gathernest-play-") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / script.plan.folder
         home.mkdir()
         (home / f"{settings.stage}.mlir").write_text(settings.text, encoding="utf-8")
@@ -327,11 +327,11 @@ def _never() -> bool:
 
 
 def serve(requests: Connection) -> None:
-    """Answer requests, each (whether to explain, settings), by parts and None behind the last, until they end."""
+    """Answer requests, each (whether to explain, settings, folder for files), by parts and None, until they end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, which ends this
     with suppress(EOFError):
         while True:
-            explains, settings = requests.recv()
+            explains, settings, tempfile.tempdir = requests.recv()
             for part in (explained if explains else machine_code)(settings):
                 requests.send(part)
             requests.send(None)
@@ -377,13 +377,14 @@ class Worker:
         """
         if self._gives_way():
             self.stop()
-        with self._lock:
+        # The process may be killed, so this one removes its files.
+        with self._lock, tempfile.TemporaryDirectory(prefix="gathernest-play-", ignore_cleanup_errors=True) as folder:
             if is_stale():
                 return
             process, pipe = self._started()
             self._gives_way, is_done = is_stale if explain else _never, False
             try:
-                pipe.send((explain, settings))
+                pipe.send((explain, settings, folder))
                 while (part := pipe.recv()) is not None:
                     yield part
                 is_done = True
@@ -391,6 +392,7 @@ class Worker:
                 status = self._exit_status(process)
                 how = f"by signal {-status}" if status < 0 else f"with status {status}"
                 why = "an edited stage that leaves its arrays does that"
+                why = why if settings.text else "there may be too little memory: try smaller arrays"
                 yield {"error": f"the process that ran the kernel ended {how}; {why}"}
             finally:
                 self._gives_way = _never

@@ -1,6 +1,7 @@
 import dataclasses
 import importlib
 import os
+import tempfile
 import threading
 
 import pytest
@@ -59,10 +60,35 @@ import threading
 
 def hang_on_explanations(requests):
     while True:
-        explains, _ = requests.recv()
+        explains, *_ = requests.recv()
         requests.send({"explanation": "begun"} if explains else {"assembly": []})
         requests.send(None) if not explains else threading.Event().wait()
 """
+
+
+ENDING = """
+import os
+import tempfile
+
+def end_by_a_signal(requests):
+    _, _, tempfile.tempdir = requests.recv()
+    tempfile.mkdtemp()
+    os.abort()
+"""
+
+
+@pytest.mark.parametrize(("text", "why"), [("", "there may be too little memory"), ("edited", "an edited stage that")])
+def test_a_process_that_ends_leaves_no_files_and_the_message_says_what_may_have_done_it(
+    tmp_path, monkeypatch, text, why
+):
+    (tmp_path / "ending.py").write_text(ENDING)
+    (tmp_path / "files").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "files"))
+    worker = Worker(importlib.import_module("ending").end_by_a_signal)
+    (part,) = worker.ask(dataclasses.replace(SMALL, text=text))
+    assert part["error"].startswith(f"the process that ran the kernel ended by signal 6; {why}")
+    assert not list((tmp_path / "files").iterdir())
 
 
 def test_an_explanation_that_is_stale_gives_way(tmp_path, monkeypatch):
