@@ -7,6 +7,7 @@ import contextlib
 import html
 import re
 import secrets
+import signal
 import socket
 import sys
 import tempfile
@@ -111,7 +112,7 @@ def require_marimo() -> None:
 
 
 def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, say: Callable[[str], Any]) -> None:
-    """Serve the playground until Ctrl-C.
+    """Serve the playground until Ctrl-C, or until a signal or a closed terminal ends it.
 
     Args:
         port: of this machine; PORT when None, or any free one where that is taken.
@@ -131,6 +132,9 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
     address = f"http://{HOST}:{number}/?{urlencode({TOKEN: token, **query})}"
     application = make_application(token, number)
     WORKER.start()
+    for ending in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # a closed terminal; Windows has none
+        if signal.getsignal(ending) is signal.SIG_DFL:
+            signal.signal(ending, lambda *_: signal.raise_signal(signal.SIGINT))
     say(address)
     try:
         with _opened(address) if opens_browser else contextlib.nullcontext():

@@ -1,6 +1,9 @@
 import asyncio
 import contextlib
+import os
+import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from queue import SimpleQueue
@@ -50,6 +53,21 @@ def test_a_wrong_option_is_a_usage_error(gathernest, served, words, message):
     assert ended.status == 2
     assert message in ended.err
     assert not served
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_end_by_a_signal_leaves_no_file_with_the_link(tmp_path, name):
+    pytest.importorskip("marimo", reason="the playground needs marimo: pip install 'gathernest[play]'")
+    environment = {**os.environ, "BROWSER": "true", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "gathernest", "play"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None and "http://" in process.stdout.readline()
+        while not list(tmp_path.glob("gathernest-play-*/open.html")):
+            assert process.poll() is None
+        process.send_signal(getattr(signal, name))
+        assert process.wait(60) == 0
+    assert not list(tmp_path.glob("gathernest-play-*"))
 
 
 def test_without_marimo_the_message_says_what_to_install(gathernest, monkeypatch):
