@@ -16,8 +16,8 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -218,7 +218,7 @@ class Model:
         with self._lock:
             if key not in self._trials and len(self._trials) >= MAX_DECISIONS:
                 return self.runtime.run
-            trial = self._trials.setdefault(key, _Trial(self.runtime, self._set_plan))
+            trial = self._trials.setdefault(key, _Trial(self.runtime, weakref.proxy(self)))
             return trial.settled or trial
 
     def _set_plan(self, plan: Plan) -> None:
@@ -265,16 +265,20 @@ class _Trial:
     """A function that runs a model both ways in turn, until it is known which way is faster for some sizes.
 
     Its first call runs the whole model, and prepares the cut one where the sizes promise that it pays. While one thread
-    is in a trial, calls of other threads run the whole model.
+    is in a trial, calls of other threads run the whole model. It is in no cycle, as a collection of garbage in a forked
+    child would end a session there, and wait for threads that only the parent has.
+
+    Args:
+        model: a weak proxy of the model, which gets the plans.
     """
 
-    def __init__(self, runtime: Runtime, report: Callable[[Plan], None]):
-        self._runtime, self._report = runtime, report
+    def __init__(self, runtime: Runtime, model: Any):
+        self._runtime, self._model = runtime, model
         self.settled: Run | None = None
         self._chosen: tuple[ModelGather, ...] = ()
         self._shapes: Mapping[str, Shape] = {}
-        self._way: Run = self._prepare
-        self._turns: Generator[Run, int, None] | None = None
+        self._way: Run | None = None
+        self._turns: Generator[Run, int, tuple[Run, str, bool]] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Values) -> list[Any]:
@@ -285,10 +289,12 @@ class _Trial:
             return self._runtime.run(inputs)
         try:
             start, turns = time.perf_counter_ns(), self._turns
-            outputs = self._way(inputs)
+            outputs = (self._way or self._prepare)(inputs)
             if turns is not None:
-                with suppress(StopIteration):
+                try:
                     self._way = turns.send(time.perf_counter_ns() - start)
+                except StopIteration as end:
+                    self._settle(*end.value)
             return outputs
         finally:
             self._lock.release()
@@ -311,9 +317,9 @@ class _Trial:
         if not all(map(has_same_bytes, outputs, found)):
             self._settle(self._runtime.run, "the runtime rounds otherwise where it is left out")
             return outputs
-        self._turns = self._take_turns(cut)
+        self._turns = _take_turns(self._runtime.run, cut)
         self._way = next(self._turns)
-        self._report(_plan(self._runtime, (), self._shapes, "a trial is under way", is_trial=True))
+        self._model._set_plan(_plan(self._runtime, (), self._shapes, "a trial is under way", is_trial=True))
         return outputs
 
     def _choose(self) -> tuple[ModelGather, ...]:
@@ -323,30 +329,30 @@ class _Trial:
         is_worth = sum(gain for gain in gains if gain > 0) > CUT_NS
         return tuple(gather for gather, gain in zip(gathers, gains, strict=True) if is_worth and gain > 0)
 
-    def _take_turns(self, cut: Run) -> Generator[Run, int, None]:
-        """Yield how the next call runs, and receive its time in nanoseconds; then settle on the faster way."""
-        times: tuple[list[int], list[int]] = [], []
-        wins: list[bool] = []
-        whole = split = 0.0
-        while len(wins) < TURNS and split <= HOPELESS_RATIO * whole:
-            for way, taken in zip((self._runtime.run, cut), times, strict=True):
-                start = time.perf_counter_ns()
-                yield way
-                while way is cut and time.perf_counter_ns() - start < SPINNING_NS:
-                    yield way
-                for _ in range(CALLS_A_TURN):
-                    taken.append((yield way))
-            whole, split = map(statistics.median, times)
-            wins.append(operator.gt(*(statistics.median(taken[-CALLS_A_TURN:]) for taken in times)))
-        # A busy machine may slow one way for a while: the cut model must win each turn, and at its best.
-        is_faster = split <= MAX_TIME_RATIO * whole and all(wins) and min(times[1]) < min(times[0])
-        text = f"{split / 1e3:,.0f} µs a call with the gathers here, {whole / 1e3:,.0f} µs without"
-        self._settle(cut if is_faster else self._runtime.run, text, is_here=is_faster)
-
-    def _settle(self, way: Run, reason: str, *, is_here: bool = False) -> None:
+    def _settle(self, way: Run, reason: str, is_here: bool = False) -> None:
         self.settled = way
-        chosen = self._chosen if is_here else ()
-        self._report(_plan(self._runtime, chosen, self._shapes, reason))
+        self._model._set_plan(_plan(self._runtime, self._chosen if is_here else (), self._shapes, reason))
+
+
+def _take_turns(run: Run, cut: Run) -> Generator[Run, int, tuple[Run, str, bool]]:
+    """Yield how the next call runs, and receive its time in nanoseconds; return the arguments of `_settle`."""
+    times: tuple[list[int], list[int]] = [], []
+    wins: list[bool] = []
+    whole = split = 0.0
+    while len(wins) < TURNS and split <= HOPELESS_RATIO * whole:
+        for way, taken in zip((run, cut), times, strict=True):
+            start = time.perf_counter_ns()
+            yield way
+            while way is cut and time.perf_counter_ns() - start < SPINNING_NS:
+                yield way
+            for _ in range(CALLS_A_TURN):
+                taken.append((yield way))
+        whole, split = map(statistics.median, times)
+        wins.append(operator.gt(*(statistics.median(taken[-CALLS_A_TURN:]) for taken in times)))
+    # A busy machine may slow one way for a while: the cut model must win each turn, and at its best.
+    is_faster = split <= MAX_TIME_RATIO * whole and all(wins) and min(times[1]) < min(times[0])
+    text = f"{split / 1e3:,.0f} µs a call with the gathers here, {whole / 1e3:,.0f} µs without"
+    return cut if is_faster else run, text, is_faster
 
 
 def _plan(

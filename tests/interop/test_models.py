@@ -2,8 +2,10 @@
 
 import copy
 import dataclasses
+import gc
 import pickle
 import threading
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -279,6 +281,22 @@ def test_dequantized_table_is_read_by_rows_after_a_trial(onnxruntime):
     (entry,) = model.plan
     assert entry.is_here
     assert "µs a call with the gathers here" in entry.reason
+
+
+@pytest.mark.parametrize("calls", [0, 1, 9, 60])
+def test_a_model_that_nobody_needs_leaves_its_runtime_at_once(runtime, calls):
+    text = "one (int64[n] i) => (float[n, 64] y) <float[20000, 64] table> { y = Gather (table, i) }"
+    model, i = gn.load(parse(text, table=RNG.random((20000, 64), np.float32))), RNG.integers(0, 20000, 30000)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(calls):
+            model(i)
+        left = weakref.ref(model.runtime)
+        del model
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_threads_may_call_one_model(onnxruntime):
