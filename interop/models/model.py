@@ -170,12 +170,12 @@ class Model:
         Args:
             size: of dimensions whose sizes are known only when the model runs, and of bags of different lengths.
         """
-        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or not 0 <= size < 2**31:
             raise ModelError(f"size={show(size)} is no size of a dimension; it is an integer from 0 to 2**31 - 1")
         found: dict[str, Problem] = {}
         for gather in self.runtime.gathers:
             try:
-                problem = gather.problem({}, size)
+                problem = gather.problem({}, int(size))
             except InvalidGatherError:
                 continue
             found[gather.node if gather.node not in found else f"{gather.node} {len(found)}"] = problem
@@ -184,7 +184,7 @@ class Model:
     def gather(self, node: str, size: int = 128) -> Problem:
         """Return the gather of a node, as `gathers` does; raises ModelError where the model has none of that name."""
         found = self.gathers(size)
-        if node not in found:
+        if not isinstance(node, str) or node not in found:
             there = ", ".join(found) or "none"
             raise ModelError(f"{self.name} has no gather {show(node)}; it has {there}{did_you_mean(node, found)}")
         return found[node]

@@ -309,7 +309,7 @@ class FileLimits:
     def __post_init__(self) -> None:
         for name in ("max_file_bytes", "max_tensor_bytes", "max_total_bytes"):
             limit = getattr(self, name)
-            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+            if not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 0:
                 raise ModelError(f"{name}={show(limit)} is no number of bytes; pass an integer from 0, such as 2**31")
 
     def check_tensor(self, what: str, shape: Sequence[int], dtype: np.dtype) -> int:

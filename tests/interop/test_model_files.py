@@ -146,6 +146,10 @@ def test_limit_is_an_integer_from_0(folder, limit):
         load(folder, external(offset="8"), max_total_bytes=limit)
 
 
+def test_limit_may_be_an_integer_of_numpy(folder):
+    load(folder, external(offset="8"), max_total_bytes=np.int64(2**31))
+
+
 def test_what_is_no_model_is_one_error(tmp_path):
     (tmp_path / "text.onnx").write_text("not a model")
     (tmp_path / "empty.onnx").write_bytes(b"")

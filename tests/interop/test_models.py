@@ -184,9 +184,12 @@ def test_plan_says_of_each_gather_where_it_runs_and_why(runtime):
 def test_gathers_are_problems_that_compile():
     model = gn.load(parse(LOOKUP))
     assert [str(problem.table) for problem in model.gathers(5).values()] == ["4x2xf32", "5x3x2xf32"]
+    assert model.gather("rows", 7) == model.gather("rows", np.int64(7))
     assert model.gather("rows", 7).indices.shape == (7, 3)
     with pytest.raises(gn.ModelError, match="has no gather 'row'; it has rows, picked; did you mean 'rows'"):
         model.gather("row")
+    with pytest.raises(gn.ModelError, match=r"has no gather \['rows'\]; it has rows, picked$"):
+        model.gather(["rows"])  # pyright: ignore[reportArgumentType]
 
 
 BAG_INPUTS = {
