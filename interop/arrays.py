@@ -113,7 +113,7 @@ def is_stored(array: Any) -> bool:
 
 def check_open(stored: Any, name: str) -> None:
     """Raise InvalidGatherError for a stored array whose file was closed."""
-    if type(stored).__module__.startswith("h5py") and not stored:
+    if type(stored).__module__.startswith("h5py") and hasattr(stored, "id") and not stored:
         raise InvalidGatherError(
             f"{name} is an h5py.Dataset whose file was closed; open the file, and close it after the call"
         )
@@ -333,11 +333,11 @@ def _dask(given: Any, name: str) -> Found:
 
 def _stored(given: Any, name: str, is_kept: bool) -> Found:
     check_open(given, name)
-    if not hasattr(given, "dtype"):
+    if not hasattr(given, "dtype") or not hasattr(given, "shape"):
         raise _rejected(given, name, "which is no array", "pass one of its arrays")
     if given.shape is None:
         raise InvalidGatherError(f"{name} is an empty h5py.Dataset without a shape; pass one with elements")
-    if is_kept:
+    if is_kept and is_stored(given):  # another one is a view of h5py's, which has no chunks
         return given, None
     shape, dtype = tuple(given.shape), np.dtype(given.dtype)
     check_addresses(f"{name} of {ArraySpec(shape, dtype)}", shape, dtype)

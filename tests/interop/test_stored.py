@@ -203,6 +203,19 @@ def test_two_new_arrays_in_memory_are_not_one(zarr):
     assert gn.gather(data, [1, 0], out=out) is out
 
 
+def test_views_of_a_dataset_in_other_types_are_read(h5py, tmp_path):
+    pairs = np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")])
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        data, both = file.create_dataset("data", data=DATA, chunks=True), file.create_dataset("both", data=pairs)
+        none = file.create_dataset("none", data=DATA[:0])
+        assert gn.gather(data.astype("f8"), [3, -1]).tolist() == DATA[[3, -1]].tolist()
+        assert gn.gather(both.fields("b"), both.astype([("a", "i8"), ("b", "f8")])["a"] - 3).tolist() == [2.5, 2.5]
+        assert gn.gather(none.astype("f8"), []).shape == (0, 6, 3)
+        file["kind"] = np.dtype("f4")
+        with pytest.raises(gn.InvalidGatherError, match=r"^data is a h5py\.Datatype, which is no array; pass one of"):
+            gn.gather(file["kind"], [0])
+
+
 def test_datasets_of_a_closed_file_are_rejected(h5py, tmp_path):
     with h5py.File(tmp_path / "data.h5", "w") as file:
         closed = file.create_dataset("closed", data=DATA[:, 0])
