@@ -492,6 +492,11 @@ def _explain(
             check_tensor(value, key, function, is_index=key in (index_name, "offsets"))
     table = tensors.get("input", table) if function == "index_add" else table
     place = _place(0 if dim is None else dim, table)
+    if place is None:  # our look at the sizes may have failed before torch's own function ran
+        try:
+            by_torch()
+        except _ERRORS as failure:
+            error = failure
     reason = str(error).partition("\n")[0]
     is_outside = isinstance(error, (IndexError, BoundsError))
     if place is not None and (is_outside or any(text in reason for text in ("out of bounds", "idx", "valid range"))):

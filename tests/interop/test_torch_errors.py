@@ -118,6 +118,18 @@ def test_what_torch_rejects_is_one_error_with_its_reason(name):
 
 
 @pytest.mark.parametrize("wants_grad", [False, True])
+@pytest.mark.parametrize(("dim", "reason"), [(-3, "Dimension out of range"), ("a", ".*argument 'dim'")])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_reason_of_a_wrong_dim_is_that_of_torch(size, dim, reason, wants_grad):
+    rows, columns, index = SIZES[size]
+    table = torch.zeros(rows, columns, requires_grad=wants_grad)
+    with pytest.raises(gn.InvalidGatherError, match=rf"^torch's own .*index_select: {reason}"):
+        gnt.index_select(table, dim, index)
+    with pytest.raises(gn.InvalidGatherError, match=r"^torch's own function rejects this call of .*index_add: "):
+        gnt.index_add(table, dim, index, torch.zeros(len(index), columns))
+
+
+@pytest.mark.parametrize("wants_grad", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 def test_an_index_outside_is_named_with_its_place(size, wants_grad):
     rows, columns, index = SIZES[size]
