@@ -6,11 +6,11 @@ import sys
 import textwrap
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
@@ -64,12 +64,9 @@ OPTIONS = {
     "--list-passes": "list the passes and the named pipelines",
     "--traceback": "show the traceback of every error",
     "--prove": "prove each pass for all sizes; needs the extra prove",
-    "--print-ir-before PASS,..": "print the module before these passes, to stderr",
-    "--print-ir-before-all": "print the module before every pass",
     "--print-ir-after PASS,..": "print the module after these passes, to stderr",
     "--print-ir-after-all": "print the module after every pass",
     "--print-ir-after-change": "print it after each pass, or each named pass, that changed it",
-    "--print-ir-after-failure": "print it after a pass that fails",
     "--timing": "print how long each pass took, to standard error",
     "--reproducer FILE": "write the module and the rest of the passes there when a pass fails",
     "--dump-dir DIR": "write every stage to a file there, such as 01-normalize-gather.mlir",
@@ -209,7 +206,7 @@ class OptMain(xDSLOptMain):
         try:
             verify = not self.args.disable_verify
             made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
-            _run_watched(made, module, passes, self.args, stages, printed=printed)
+            _run_watched(made, passes, self.args, stages)
             comment = header_lines(text, with_passes=not passes) if self.args.target == "mlir" else ""
             return f"{comment}{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
@@ -289,55 +286,38 @@ class OptMain(xDSLOptMain):
         )
 
 
-def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> tuple[list[str], list[str]]:
-    """Return the passes before and after which to print the module; raises UsageError for one that does not run."""
+def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> list[str]:
+    """Return the passes after which to print the module; raises UsageError for one that does not run."""
     names = list(dict.fromkeys(step.name for step in passes))
-    for when, asked in (("before", args.print_ir_before), ("after", args.print_ir_after)):
-        for name in [] if asked is None else asked:
-            if name not in names:
-                hint = did_you_mean(name, names) or f"; the pipeline has {', '.join(names) or 'no passes'}"
-                raise UsageError(f"--print-ir-{when}: pass {name!r} does not run{hint}")
-    every = args.print_ir_after_all or (args.print_ir_after_change and args.print_ir_after is None)
-    before = names if args.print_ir_before_all else args.print_ir_before or []
-    return before, names if every else args.print_ir_after or []
+    asked: list[str] | None = args.print_ir_after
+    for name in asked or []:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"; the pipeline has {', '.join(names) or 'no passes'}"
+            raise UsageError(f"--print-ir-after: pass {name!r} does not run{hint}")
+    return names if args.print_ir_after_all or (args.print_ir_after_change and asked is None) else asked or []
 
 
 def _run_watched(
-    stages: "Iterable[Stage]",
-    module: Any,
-    passes: "Sequence[ModulePass]",
-    args: argparse.Namespace,
-    made: "list[Stage]",
-    *,
-    printed: Callable[[Any], str] = str,
+    stages: "Iterable[Stage]", passes: "Sequence[ModulePass]", args: argparse.Namespace, made: "list[Stage]"
 ) -> None:
-    """Add the stages that passes make of a module to a list, and print modules and times as the options say.
+    """Add the stages that passes make to a list, and print modules and times as the options say.
 
     Raises:
         UsageError: an option names a pass that does not run.
         GathernestError: a pass rejects the module.
     """
-    (before, after), start = _watched_passes(args, passes), time.perf_counter()
+    after, start = _watched_passes(args, passes), time.perf_counter()
     try:
         for stage in stages:
             number = len(made)
             is_changed = number == 0 or stage.text != made[-1].text
             made.append(stage)
             if number and stage.pass_name in after and (is_changed or not args.print_ir_after_change):
-                _print_module(f"After {stage.pass_name}", stage.text)
-            if number < len(passes) and passes[number].name in before:
-                _print_module(f"Before {passes[number].name}", stage.text)
-    except (GathernestError, ValueError):
-        if args.print_ir_after_failure and 0 < len(made) <= len(passes):
-            _print_module(f"After {passes[len(made) - 1].name} Failed", printed(module))
-        raise
+                head = f"// -----// IR Dump After {stage.pass_name} //----- //"
+                print(f"{head}\n{stage.text.rstrip()}\n", file=sys.stderr)
     finally:
         if args.timing:
             sys.stderr.write(_time_table(made, time.perf_counter() - start))
-
-
-def _print_module(where: str, text: str) -> None:
-    print(f"// -----// IR Dump {where} //----- //\n{text.rstrip()}\n", file=sys.stderr)
 
 
 def _time_table(stages: Sequence["Stage"], total_seconds: float) -> str:

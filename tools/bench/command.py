@@ -107,9 +107,6 @@ def run(options: argparse.Namespace) -> int:
     return WAYS[way].run(cases, options)
 
 
-# ---- ways to measure ----
-
-
 def _static(cases: "Cases", options: argparse.Namespace) -> int:
     from ..tracking import static_report
 
@@ -227,9 +224,6 @@ def _way(options: argparse.Namespace) -> str:
 
 def _flag(name: str) -> str:
     return name if name == _SUITE else f"--{'from' if name == 'stored' else name.replace('_', '-')}"
-
-
-# ---- conditions ----
 
 
 def _rounds(options: argparse.Namespace) -> int:

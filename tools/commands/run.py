@@ -125,9 +125,6 @@ def _finish_trial(model: Model, inputs: Arrays) -> None:
         model.run(inputs)
 
 
-# ---- comparison ----
-
-
 def _compare(model: Model, inputs: Arrays, rounds: int) -> dict[str, Any]:
     """Compare bytes with the runtime alone, and time both ways: each by itself, then in turn."""
     ways: dict[str, Callable[[], Any]] = {
@@ -167,9 +164,6 @@ def _difference(name: str, ours: Any, theirs: Any, runtime: str) -> str | None:
         f"output {name!r} differs at {place}: {ours[place]!r} here, {theirs[place]!r} from {runtime}; "
         f"{count} of {ours.size} elements differ"
     )
-
-
-# ---- output ----
 
 
 def _write(outputs: Mapping[str, Any], folder: Path) -> dict[str, str]:

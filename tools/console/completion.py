@@ -1,8 +1,7 @@
 """Shell completion of a command line: options, commands, passes and other names, as a script that shtab writes."""
 
 import argparse
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ...ir.errors import DependencyError
@@ -25,8 +24,12 @@ class PrintCompletion(argparse.Action):
             ) from None
         words = _words()
         for action in _actions(parser):
-            if (kind := _completed(action, words, shtab)) is not None:
-                action.complete = kind  # type: ignore[attr-defined]  # an attribute that shtab reads
+            if action.metavar in FILES or action.dest in FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # an attribute that shtab reads
+            elif action.metavar in FOLDERS:
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+            elif action.dest in words and action.nargs != 0:
+                action.choices = words[action.dest]
         print(shtab.complete(parser, values))
         parser.exit()
 
@@ -45,44 +48,22 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
                 yield from _actions(inner)
 
 
-def _words() -> dict[str, tuple[Iterable[str], bool]]:
-    """Return the words that options take, by their names, and whether an option takes several with commas between."""
+def _words() -> dict[str, list[str]]:
+    """Return the words that options take, by their names; of several with commas between, the first."""
     from ...ir.semantics import Bounds
     from ...kernels.problems.named_problem import OPERATORS
     from ...lowering.registry import NAMES, PIPELINES, all_passes
     from ...playground.stage import ENGINES
 
-    passes = ([*PIPELINES, *all_passes()], True)
+    passes = [*PIPELINES, *all_passes()]
     stages = ["operator", *NAMES, "canonicalize", "cse", "pipeline", "source", "llvm", "asm", "all", "list"]
     return {
-        "operator": (OPERATORS, False),
-        "bounds": ([mode.value for mode in Bounds], False),
-        "engine": (ENGINES, False),
-        "stage": (stages, False),
-        "diff": (stages[:-6], False),
-        "target": (("mlir", "numba", "upstream"), False),
+        "operator": list(OPERATORS),
+        "bounds": [mode.value for mode in Bounds],
+        "engine": list(ENGINES),
+        "stage": stages,
+        "diff": stages[:-6],
+        "target": ["mlir", "numba", "upstream"],
         "passes": passes,
-        "print_ir_before": passes,
         "print_ir_after": passes,
-    }
-
-
-def _completed(action: argparse.Action, words: dict[str, tuple[Iterable[str], bool]], shtab: Any) -> Any:
-    """Return the words of an option for shtab; None where they are not known."""
-    if action.nargs == 0:
-        return None
-    if action.metavar in FILES or action.dest in FILES:
-        return shtab.FILE
-    if action.metavar in FOLDERS:
-        return shtab.DIRECTORY
-    if action.dest not in words:
-        return None
-    allowed, are_several = words[action.dest]
-    text, name = " ".join(allowed), f"_gathernest_{action.dest}"
-    before = '"${1%"${1##*,}"}"' if are_several else '""'
-    return {
-        "bash": name,
-        "zsh": f"_values -s , {action.dest} {text}" if are_several else f"({text})",
-        "fish": f"(__fish_append , {text})" if are_several else text,
-        "preamble": {"bash": f'{name}() {{ compgen -P {before} -W {shlex.quote(text)} -- "${{1##*,}}"; }}'},
     }

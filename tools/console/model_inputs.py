@@ -22,9 +22,6 @@ def describe_problem(problem: Problem) -> str:
     return f"{problem.name} {problem.table} by {problem.indices}, bounds {problem.bounds}"
 
 
-# ---- files ----
-
-
 def named_files(entries: list[str]) -> dict[str, Path]:
     """Read `NAME=FILE` entries, and `FILE.npz`, which is an entry for each array in it.
 
@@ -80,9 +77,6 @@ def _read(read: Any, path: Path, name: str) -> Any:
         if "pickle" in reason:  # NumPy says so of every other file, too, and advises to load it unsafely
             reason = "it has no header of NumPy, or Python objects"
         raise ModelError(f"--input {name}: {path} is not a .npy file of plain elements: {reason}") from None
-
-
-# ---- at random ----
 
 
 def random_inputs(

@@ -16,9 +16,6 @@ _OPERATOR_LEVEL = re.compile(r"\bgather\.gather(_nd|_elements)?\b")
 _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
-# ---- text ----
-
-
 def draw(stage: "Stage") -> str | None:
     """Return the loops of a stage as pseudocode; None where it has no loops yet."""
     from ...ir.modules.context import parse_module

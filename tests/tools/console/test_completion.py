@@ -43,11 +43,9 @@ def scripts(tmp_path_factory):
         ("gathernest show --bounds cl", ["clip"]),
         ("gathernest show --operator gather_n", ["gather_nd", "gather_nd_grad"]),
         ("gathernest exec --engine nu", ["numba"]),
-        ("gathernest exec -p nest,tile", ["nest,tile-loops"]),
         ("gathernest cache cl", ["clear"]),
         ("gathernest-opt --override", ["--override-dir"]),
         ("gathernest-opt -p tile", ["tile-loops"]),
-        ("gathernest-opt -p nest,tile", ["nest,tile-loops"]),
         ("gathernest-opt --print-ir-after fold-b", ["fold-bounds"]),
         ("gathernest-opt -t nu", ["numba"]),
         ("gathernest-opt stage.ml", ["stage.mlir"]),
@@ -69,24 +67,17 @@ def test_bash_completes(scripts, tmp_path, line, wanted):
 
 
 @pytest.mark.parametrize("name", ["gathernest", "gathernest-opt"])
-def test_zsh_script_has_the_passes(scripts, name):
-    text = scripts(name, "zsh").read_text()
-    assert f"#compdef {name}" in text
-    assert "_values -s , passes" in text
-
-
-@pytest.mark.parametrize("name", ["gathernest", "gathernest-opt"])
 def test_zsh_script_parses(scripts, program, name):
     command = [program("zsh"), "-n", scripts(name, "zsh")]
     assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
 def test_fish_completes(scripts, program):
-    lines = ("gathernest show --bounds cl", "gathernest exec -p nest,tile", "gathernest-opt -t nu")
+    lines = ("gathernest show --bounds cl", "gathernest-opt -p tile", "gathernest-opt -t nu")
     asked = "; ".join(f"complete -C '{line}'" for line in lines)
     command = f"source {scripts('gathernest', 'fish')}; source {scripts('gathernest-opt', 'fish')}; {asked}"
     done = subprocess.run([program("fish"), "--no-config", "-c", command], capture_output=True, text=True, check=True)
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["clip", "nest,tile-loops", "numba"]
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["clip", "tile-loops", "numba"]
 
 
 def test_completion_without_shtab_says_what_to_install(gathernest, monkeypatch):
