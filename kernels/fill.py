@@ -72,7 +72,7 @@ def _is_of_kind(given: np.dtype, dtype: np.dtype) -> bool:
     """Return whether values of a dtype may become another: texts to texts, times to times, numbers to numbers."""
     if given.kind in "mM":
         return given.kind == dtype.kind
-    return (given.kind in "USO") == (dtype.kind in "USO")
+    return (given.kind in "USOT") == (dtype.kind in "USOT")
 
 
 def _holds(element: np.ndarray, given: Any) -> bool:

@@ -254,7 +254,9 @@ def checked_scale(scale: Any, name: str = "scale") -> float:
     """Return a scale as a float; raises InvalidGatherError where it is not a finite real number."""
     reject_masked(scale, name)
     try:
-        value = float("" if np.asarray(scale).dtype.kind in "cSUmMV" else scale)
+        dtype = np.asarray(scale).dtype
+        is_other = "complex" in dtype.name or (dtype.kind in "SUTmMV" and dtype.type.__module__ != "ml_dtypes")
+        value = float("" if is_other else scale)
     except OverflowError:
         value = math.inf
     except MemoryError:

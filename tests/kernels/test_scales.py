@@ -13,7 +13,7 @@ INDICES = np.array([0, 0, 1])
 # What is rejected for each dtype, and what is not.
 SCALES = {
     "float16": ((1e39, 10**400, np.inf, np.nan, "2", b"2", 1j, np.complex64(1), None), (65520.0, 1e-50, -0.5, 2)),
-    "bfloat16": ((1e39, -1e39), (65520.0, 3e38)),
+    "bfloat16": ((1e39, -1e39, ml_dtypes.complex32(1)), (65520.0, 3e38, ml_dtypes.bfloat16(2), ml_dtypes.int4(2))),
     "float8_e5m2": ((1e39,), (3e38,)),
     "float32": ((1e39, -3.5e38, np.float64(2.0**128)), (3.4028235e38, np.float32(3e38), 1e-50)),
     ">f4": ((1e39,), (3e38,)),

@@ -94,6 +94,15 @@ def test_a_fill_value_with_a_unit_is_for_data_of_its_kind_alone(dtype, value):
         gn.gather(data, [5], bounds=gn.Fill(value))
 
 
+@pytest.mark.parametrize("dtype", ["U1", object, np.dtypes.StringDType()], ids=str)
+def test_a_fill_value_of_text_is_a_text(dtype):
+    data = np.array(["a", "b"], dtype)
+    assert gn.gather(data, [0, 5], bounds=gn.Fill("q")).tolist() == ["a", "q"]
+    if dtype is not object:
+        with pytest.raises(gn.InvalidGatherError, match="cannot hold the fill value 5"):
+            gn.gather(data, [5], bounds=gn.Fill(5))
+
+
 def test_a_fill_value_is_not_for_dask_arrays():
     dask = pytest.importorskip("dask.array")
     with pytest.raises(gn.InvalidGatherError, match=r'a fill value is for arrays in memory, .* use bounds="zero"'):
