@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...ir.errors import ScheduleError, did_you_mean, shorten, show
 from ...ir.modules.plugins import import_error, package_of, why_unknown
@@ -42,8 +42,9 @@ class Schedule(tuple[Step, ...]):
     """
 
     def __new__(cls, steps: Iterable[Step] = ()) -> Self:
-        schedule = super().__new__(cls, () if isinstance(steps, str) else steps)
-        if isinstance(steps, str) or not all(isinstance(step, Step) for step in schedule):
+        given: Any = () if isinstance(steps, str) or not isinstance(steps, Iterable) else steps
+        schedule = super().__new__(cls, given)
+        if given is not steps or not all(isinstance(step, Step) for step in schedule):
             raise ScheduleError(f"a Schedule is made of steps, got {show(steps)}; Schedule.parse reads a text")
         return schedule
 
