@@ -7,7 +7,7 @@ import numpy as np
 
 from .canonical import dim_names
 from .element_types import as_bytes, number_scale
-from .errors import BoundsError
+from .errors import BoundsError, InvalidGatherError
 from .operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
 from .positions import NOWHERE, bounds_error
 from .positions import resolve as resolve_all
@@ -225,7 +225,7 @@ def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.
     """Carry out the operator or the gradient of a problem. For a gradient, `data` is grad; `out` is as for `run`.
 
     Raises:
-        BoundsError: an index is not valid; `out` is untouched.
+        BoundsError, InvalidGatherError: an index is not valid, or objects cannot be added; `out` is untouched.
     """
     operator, bounds = problem.operator, problem.bounds
     indices = indices.copy()  # another thread may write to them
@@ -236,6 +236,8 @@ def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.
             result = gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
     except BoundsError:
         raise bounds_error(problem, indices) from None
+    except TypeError as error:  # of objects
+        raise InvalidGatherError(f"grad must have elements that can be added to 0 and scaled: {error}") from None
     if out is None or problem.gradient is None:
         return result
     out[...] = result

@@ -282,9 +282,6 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
-# ---- calibration ----
-
-
 def _calibrate(options: argparse.Namespace) -> int:
     """Measure this machine, so that schedules are chosen by its own numbers."""
     from ...kernels.machine.calibrate import calibrate, keep
