@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyExc
 from xdsl.utils.lexer import Span
 
 from ..errors import GathernestError, did_you_mean, shorten
+from ..numbers import MAX_INT64
 from .context import verify_module
 from .plugins import why_unknown
 
@@ -46,6 +47,13 @@ class PlacedParser(Parser):
             self.raise_error(f"an integer type has at most {MAX_INTEGER_BITS} bits, got {shorten(name)}")
         return super()._parse_optional_integer_or_float_type()
 
+    def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
+        """Parse a size as xDSL does; rejects one of more than 63 bits."""
+        token = self._current_token
+        if (size := super().parse_shape_dimension(allow_dynamic)) > MAX_INT64:
+            self.raise_error(f"a size has at most 63 bits, got {shorten(token.text)}", token.span)
+        return size
+
     def _parse_dense_literal_type(self) -> Any:
         """Parse the type of a dense constant; rejects large ones, since all elements become Python objects."""
         kind = super()._parse_dense_literal_type()
@@ -73,6 +81,8 @@ class PlacedParser(Parser):
 # A number in a text has at most this number of digits: Python reads no more than some thousands, and MLIR has fewer.
 MAX_DIGITS = 4000
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
+# A string or a comment, which may have any letters, or a letter that is not ASCII.
+_OTHER_LETTERS = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|([^\x00-\x7f])')
 MOST_COLUMNS = 90
 
 
@@ -128,6 +138,10 @@ def read_placed(
     """Read a module as `read_module` does; return the parser, too, which knows places and names in the text."""
     if not re.sub("//.*", "", text).strip():
         raise InputError("there is nothing in the input", file)
+    letters = () if text.isascii() else _OTHER_LETTERS.finditer(text)
+    if (other := next((match for match in letters if match[1]), None)) is not None:
+        message = f"expected ASCII outside of strings and comments, got {other[1]!r}"
+        raise InputError(message, file, text, start=other.start())
     parser = None
     try:
         parser = PlacedParser(context, text, file)

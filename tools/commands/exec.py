@@ -110,9 +110,6 @@ def run(options: argparse.Namespace) -> int:
     return _step(given, text, *gather) if way == "step" else _bisect(given, module, *gather)
 
 
-# ---- bytes ----
-
-
 def _run_stage(
     options: argparse.Namespace, module: Any, problem: "Problem", data: np.ndarray, indices: np.ndarray
 ) -> int:
@@ -155,9 +152,6 @@ def _run_stage(
     if caches is not None and not options.json:
         make_console().print(str(caches))
     return DONE if found is None else FAILED
-
-
-# ---- one element ----
 
 
 def _step(

@@ -475,3 +475,17 @@ func.func @f(%d: tensor<2x3xf32>, %i: tensor<?x4xi64>) {
   %r = gather.gather_elements %d, %i axis 0 bounds zero : tensor<2x3xf32>, tensor<?x4xi64> -> tensor<?x4xf32>
   func.return
 }
+
+// -----
+
+// expected-error @+1 {{a size has at most 63 bits, got 9223372036854775808}}
+func.func @gather(%data: tensor<9223372036854775808xf32>) {
+  func.return
+}
+
+// -----
+
+// expected-error @+1 {{expected ASCII outside of strings and comments, got '９'}}
+func.func @gather(%data: tensor<９xf32>) {
+  func.return
+}
