@@ -66,7 +66,7 @@ class Problem:
                 f"the result of data of rank {table.rank} and indices of rank {indices.rank} has rank {rank}, and "
                 f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
             )
-        check_addresses(f"a result of shape {shape} and {table.dtype}", shape, table.dtype)
+        check_addresses("a result", shape, table.dtype)
         slices = slices or ArraySpec(shape, operator.result_dtype(table.dtype))
         if slices.shape != shape:
             what = "grad" if gradient is not None else "out"
@@ -139,4 +139,6 @@ class Problem:
 def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
     """Check that NumPy, which leaves sizes of 0 out, can make an array of that shape; raises InvalidGatherError."""
     if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
-        raise InvalidGatherError(f"{what} has no addresses; its sizes other than 0 make 2**63 bytes or more")
+        raise InvalidGatherError(
+            f"{what} of shape {shape} and {dtype} has no addresses; its sizes other than 0 make 2**63 bytes or more"
+        )

@@ -184,7 +184,7 @@ def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.nd
     shape = [right if left == 1 else left for left, right in sizes]
     for name, given in (("arr", array), ("indices", indices)):
         shape[axis] = given.shape[axis]
-        check_addresses(f"{name}, broadcast to shape {tuple(shape)},", tuple(shape), given.dtype)
+        check_addresses(f"{name}, broadcast,", tuple(shape), given.dtype)
     shape[axis] = array.shape[axis]
     array = np.broadcast_to(data_array(array), shape)
     shape[axis] = indices.shape[axis]

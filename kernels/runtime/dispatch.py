@@ -60,7 +60,7 @@ class Request(NamedTuple):
         table, slices = read, None
         if self.gradient is not None:
             table, slices = ArraySpec(self.table_shape, source.dtype), read
-            check_addresses(f"data_shape {table.shape}", table.shape, source.dtype)
+            check_addresses("data", table.shape, source.dtype)
         problem = Problem.checked(self.operator, table, ArraySpec.of(indices), self.bounds, slices, *rest)
         return replace(problem, is_fresh=True)
 

@@ -58,7 +58,7 @@ class FirstCalls:
         number = next(self._numbers)
         if number == 1:
             self._import = RUNTIME.begin(see)
-        if number and not self._is_importing():
+        if number and not self._is_importing() and not sys.is_finalizing():  # then nothing can be imported
             return False
         self.problems.append(problem)
         return True

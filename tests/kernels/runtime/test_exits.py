@@ -136,6 +136,8 @@ def test_a_call_that_was_made_once_is_repeated_while_modules_are_cleared(python)
     late = Repeating()
     """
     assert [python(SETUP + code) for _ in range(2)] == ["True\n"] * 2  # the second has its kernel from the cache
+    cycle = "late.late = late; gn.gather(*late.arguments); import gc; gc.disable()\n"
+    assert python(SETUP + code + cycle, GATHERNEST_COMPILE="never") == "True\n"
 
 
 @pytest.mark.thorough
