@@ -196,7 +196,8 @@ def judged(path: Path, machine: MachineModel | None = None) -> Measured:
         )
         cases = [BY_NAME[name] for name in times]
     except (OSError, ValueError, TypeError, KeyError, IndexError, ScheduleError, csv.Error) as error:
-        reason = str(getattr(error, "strerror", None) or (error if isinstance(error, csv.Error) else repr(error)))
+        words = error if isinstance(error, ValueError | csv.Error) else repr(error)
+        reason = str(getattr(error, "strerror", None) or words)
         raise GathernestError(
             f"{path} is no file of `gathernest bench --regret --csv FILE` ({reason}); write one, and name it with "
             "--from"
