@@ -33,9 +33,11 @@ os.environ.setdefault("GATHERNEST_TEST_EXAMPLES", "1" if {"--all", "--rest"} & s
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A shell lets commands in the background ignore SIGINT, and the processes that tests interrupt inherit that.
+# A shell lets commands in the background ignore SIGINT, and nohup SIGHUP; the processes that tests end inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A busy machine takes any time for an example.
 settings.register_profile("gathernest", deadline=None)

@@ -262,8 +262,8 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
 @pytest.mark.parametrize(
     ("draw_schedule", "count", "counts", "fields"),
     [
-        (draw_row_schedule, 20, (3, 2, 4, 5, 1, 0), (*OF_ROWS, "slices", "separate")),
-        (draw_grouped_schedule, 8, (2, 3, 4, 5), OF_SORTED),
+        (draw_row_schedule, 40, (3, 2, 4, 5, 1, 0), (*OF_ROWS, "slices", "separate")),
+        (draw_grouped_schedule, 16, (2, 3, 4, 5), OF_SORTED),
     ],
     ids=["rows", "sorted"],
 )
