@@ -73,7 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if not (config.getoption("--all") or config.getoption("--rest")):
+    options = ("--all", "--rest", "--update-golden")
+    if config.pluginmanager.has_plugin("cacheprovider") and not any(map(config.getoption, options)):
         config.cache.set(PASSED, [report.nodeid for report in terminalreporter.stats.get("passed", [])])
 
 
