@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.array_spec import ArraySpec
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.problem import check_addresses
 
@@ -269,12 +268,14 @@ def _check_nulls_of_polars(given: Any, name: str) -> None:
 
 
 def _check_nulls_of_pyarrow(given: Any, name: str) -> None:
-    """Do the same for an array of pyarrow, whose dictionary, runs, lists and tensors may have nulls that it has not."""
-    if hasattr(given, "is_null") and given.is_null().true_count:
+    """Check that no value within an array of pyarrow is null; its own `null_count` leaves inner values out."""
+    pyarrow = sys.modules["pyarrow"]
+    is_encoded = isinstance(given, pyarrow.DictionaryArray | pyarrow.RunEndEncodedArray)
+    if given.null_count or (is_encoded and given.is_null().true_count):
         raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_null()")
     if hasattr(given, "storage"):
         _check_nulls_of_pyarrow(given.storage, f"{name}.storage")
-    if hasattr(given, "value_lengths") and not isinstance(given, sys.modules["pyarrow"].MapArray):
+    if hasattr(given, "value_lengths") and not isinstance(given, pyarrow.MapArray):
         _check_nulls_of_pyarrow(given.flatten(), f"{name}.flatten()")
 
 
@@ -340,7 +341,7 @@ def _stored(given: Any, name: str, is_kept: bool) -> Found:
     if is_kept and is_stored(given):  # another one is a view of h5py's, which has no chunks
         return given, None
     shape, dtype = tuple(given.shape), np.dtype(given.dtype)
-    check_addresses(f"{name} of {ArraySpec(shape, dtype)}", shape, dtype)
+    check_addresses(name, shape, dtype)
     return given[...], None
 
 

@@ -247,7 +247,7 @@ def gradient_problem(
     dtype = np.dtype(grad.dtype)
     summation_dtype(dtype)
     check_scale(gradient.scale, dtype)
-    check_addresses(f"data_shape {data_shape}", data_shape, dtype)
+    check_addresses("data", data_shape, dtype)
     table, read = ArraySpec(data_shape, dtype), ArraySpec(tuple(grad.shape), dtype)
     spec = ArraySpec(tuple(indices.shape), np.dtype(indices.dtype))
     return Problem.checked(operator, table, spec, bounds, read, version, gradient)

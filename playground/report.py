@@ -67,10 +67,10 @@ def page(
         of `DETAIL`, then gathers.
     """
     names = "report.js", "report.css", "report.html"
-    script, style, text = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+    script, style, template_text = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
     template = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).from_string(text)
+    ).from_string(template_text)
     shown, left, text = list(sections), list(others), ""
     while True:
         for highlight, most_rows, has_drawings in DETAIL if compare else DETAIL[:3]:

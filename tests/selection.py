@@ -37,7 +37,7 @@ def select(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def rest(items: Sequence[pytest.Item], passed: Collection[str]) -> list[pytest.Item]:
-    """Return the tests that have not passed, and all of those files that draw fewer examples without `--all`."""
+    """Return the tests that have not passed, and every test of a file that draws fewer examples without `--all`."""
     names = set(passed)
     return [
         item

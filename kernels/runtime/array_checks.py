@@ -255,7 +255,7 @@ def checked_scale(scale: Any, name: str = "scale") -> float:
     reject_masked(scale, name)
     try:
         dtype = np.asarray(scale).dtype
-        is_other = "complex" in dtype.name or (dtype.kind in "SUTmMV" and dtype.type.__module__ != "ml_dtypes")
+        is_other = dtype.kind in "cSUTmMW" or (dtype.kind == "V" and dtype.type.__module__ != "ml_dtypes")
         value = float("" if is_other else scale)
     except OverflowError:
         value = math.inf

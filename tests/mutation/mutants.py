@@ -6,11 +6,11 @@ a loop that does not run. A suite that passes with it does not test that place.
 1. The sample: one mutant for each of `--count` lines, drawn with a fixed seed from `ir`, `lowering` and
    `kernels/runtime`. Annotations and docstrings are left out, since a change there changes no behaviour.
 2. The coverage: `make test` once, recording which test runs which line and how long it takes.
-3. Each mutant: the tests that run its line, the quickest first, until one fails or `--seconds` of tests have passed;
-   then as many seconds of others, those of files named after its module first, since coverage names one test of a line
-   that runs once in a process, and none of a line that another process runs. A mutant that survives `make test` then
-   meets what only `make test-all` runs: the other parameters of the tests that run its line, and every test marked
-   thorough.
+3. Each mutant: the tests that run its line, the quickest first, until one fails or `--seconds` of tests have passed.
+   Then other tests run for the same time, first the tests of a file named after its module: coverage names one test of
+   a line that runs once in a process, and none of a line that another process runs. A mutant that survives `make test`
+   then meets what only `make test-all` runs: the other parameters of the tests that run its line, and every test
+   marked thorough.
 
 The result is a table in `build/mutants/result.json` and a line of summary. A mutant whose tests were cut off by
 `--seconds` counts as survived, so both shares are lower bounds.
@@ -222,7 +222,7 @@ class Suite:
     others: dict[str, list[str]]
 
     def quick(self, mutant: Mutant, budget: float) -> list[str]:
-        """Return tests of `make test`: `budget` seconds of those that run the line of a mutant, and of others."""
+        """Return tests of `make test`: `budget` seconds that run the line of a mutant, and `budget` of others."""
         found, stem = self._running(mutant), Path(mutant.file).stem
         order = sorted(self.seconds, key=lambda test: (f"/test_{stem}.py::" not in test, self.seconds[test], test))
         running = _within(sorted(found, key=lambda test: (self.seconds[test], test)), self.seconds, budget)
