@@ -207,7 +207,7 @@ def _lanes_of_row(nest: NestShape, vector_bytes: int) -> int | None:
 
 def _most_lanes(nest: NestShape, machine: MachineModel) -> int:
     """Return the most lanes for elements that are loaded one by one."""
-    return min(machine.vector_bytes, fixed.MOST_LANE_BYTES) // nest.width_bytes
+    return min(min(machine.vector_bytes, fixed.MOST_LANE_BYTES) // nest.width_bytes, fixed.MOST_LANES)
 
 
 def _lanes_of_elements(nest: NestShape, machine: MachineModel) -> int | None:

@@ -30,8 +30,8 @@ MOST_STAGED_RESULT_BYTES = 16 * 1024 * 1024
 
 # Use no schedule for results of fewer bytes: no pass pays, and they share a kernel.
 MIN_VECTOR_WORK_BYTES = 2048
-# Use vectors of at most this many bytes for elements with an index each; wider ones have longer remainders.
-MOST_LANE_BYTES = 32
+# Use vectors of at most this many bytes, and lanes, for elements with an index each; wider ones have longer remainders.
+MOST_LANE_BYTES, MOST_LANES = 32, 16
 # Copy up to this many elements of a short slice without a loop, in vectors of this many lanes; of any slice fewer than
 # two vectors.
 MOST_KNOWN_ELEMENTS, KNOWN_LANES = 64, 4
