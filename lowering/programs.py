@@ -46,7 +46,7 @@ def _llvm(purpose: str, package: str, minimum: int) -> Program:
 
 
 PROGRAMS = {
-    # LLVM 20 is the first whose JSON has the bottleneck analysis.
+    # LLVM 20 is the first that knows a Zen 5, the newest CPU that kernels were measured on.
     "llvm-mca": _llvm("cycles of hot loops", "llvm-22", 20),
     # LLVM 19 is the first that lowers vector.from_elements.
     "mlir-opt": _llvm("the engine upstream", "mlir-22-tools", 19),

@@ -38,7 +38,7 @@ from .accesses import small_instance, spread_indices
 from .caches import Caches, caches_of
 from .drawings import access_drawing, nest_drawing, shortened
 from .levels import first_open
-from .machine_analysis import ASSUMPTION, MachineAnalysis, MachineAnalysisError, machine_analysis
+from .machine_analysis import MachineAnalysisError, machine_analysis
 from .step import step_stage
 from .trace import Steps
 
@@ -46,7 +46,6 @@ from .trace import Steps
 ROUNDS, THREADS = 9, 4
 # Compiling a gather twice takes seconds; a machine under load takes a minute.
 LIMIT_S = 300
-MOST_PORTS = 12  # that are shown, the busiest first
 # The longest name of a gather beside another, in letters.
 MOST_LETTERS = 60
 
@@ -133,15 +132,6 @@ def worth_bars(explanation: Explanation) -> Bars:
     return Bars(heading, rows, (1.0, "1: no difference") if any(row[1] is not None for row in rows) else None)
 
 
-def port_bars(analysis: MachineAnalysis) -> Bars:
-    """Return bars of the cycles that an iteration keeps the busiest ports busy; the line is how many it takes."""
-    each = analysis.cycles_per_element
-    element = "" if each is None else f", {each:.2f} an element"
-    heading = f"{analysis.cycles:.1f} cycles an iteration{element}, on {analysis.cpu} if {ASSUMPTION}"
-    rows = [(name, cycles, f"{cycles:.1f} cycles", "port") for name, cycles in analysis.ports[:MOST_PORTS]]
-    return Bars(heading, rows, (analysis.cycles, f"an iteration: {analysis.cycles:.1f} cycles"))
-
-
 def bytes_text(count: float) -> str:
     """Return a number of bytes with a unit that makes it short."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -163,6 +153,7 @@ class Figure:
         svg: the text of the drawing; empty where there are bars alone.
         level: whose lines the `data-line` of its elements are; None for none.
         bars: groups of bars.
+        text: another program's report.
     """
 
     title: str
@@ -170,6 +161,7 @@ class Figure:
     svg: str = ""
     level: int | None = None
     bars: tuple[Bars, ...] = ()
+    text: str = ""
 
 
 def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
@@ -193,7 +185,7 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
         verb = "sums is read from" if plan.problem.reduces else "reads"
         said = f"Which line of data {who} with the same loops {verb}, by which thread."
         drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
-    drawn += machine_figures(plan, trace)
+    drawn += machine_figures(trace)
     if explanation is not None:
         bound = explanation.bound
         threads = f"{bound.threads} thread{'s' * (bound.threads != 1)}"
@@ -204,21 +196,16 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
     return tuple(drawn)
 
 
-def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
-    """Return llvm-mca's analysis of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
-    assembly = trace.levels[-1]
-    loops, title = assembly.hot_loops, "The hot loop on a core"
-    if not loops:
+def machine_figures(trace: Trace) -> list[Figure]:
+    """Return llvm-mca's analysis of the hottest loop: its text, a reason why there is none, or nothing without it."""
+    assembly, title = trace.levels[-1], "The hot loop on a core"
+    if not assembly.hot_loops:
         return []
     try:
-        analysis = machine_analysis(assembly.lines, loops[0], element_bytes=plan.layout.width_bytes)
+        report = machine_analysis(assembly.lines, assembly.hot_loops[0])
     except MachineAnalysisError as error:
         return [Figure(title, f"There is no analysis: {error}.")]
-    if analysis is None:
-        return []
-    waits = ", ".join(f"for {reason} in {part:.0%} of the cycles" for reason, part in analysis.waits if part)
-    said = ". ".join([f"Instructions wait {waits or 'in no cycle'}", *analysis.notes])
-    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", bars=(port_bars(analysis),))]
+    return [] if report is None else [Figure(title, "As llvm-mca simulates it.", text=report)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,10 +228,13 @@ def test_bars_are_as_long_as_their_values_and_text_is_escaped(section, explanati
     assert "not legal: no &amp; never" in text
 
 
-def test_an_analysis_that_fails_says_why(trace, install):
+def test_an_analysis_that_fails_says_why(section, trace, install):
     install("llvm-mca", "echo no >&2; exit 1", version="LLVM version 22.1.8")
-    (figure,) = machine_figures(gn.compile("gather", "100x64xf32", "10xi64").plan, trace)
+    (figure,) = machine_figures(trace)
     assert figure.caption.startswith("There is no analysis: ")
+    install("llvm-mca", "echo 'cycles < 7'", version="LLVM version 22.1.8")
+    text = page([dataclasses.replace(section, figures=tuple(machine_figures(trace)))])
+    assert re.search(r'<pre class="printed">llvm-mca for .*\n(.*\n)*cycles &lt; 7\n</pre>', text)
 
 
 @pytest.mark.parametrize(
