@@ -4,9 +4,8 @@ import argparse
 import re
 import sys
 import textwrap
-import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -15,14 +14,14 @@ from typing import IO
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
+from xdsl.passes import PassPipeline
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, ShrinkException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from .. import __version__
-from ..ir.errors import SOURCE_HINT, GathernestError, ScheduleError, did_you_mean
+from ..ir.errors import SOURCE_HINT, GathernestError, ScheduleError
 from ..ir.modules.context import make_context, print_generic
 from ..ir.modules.exec_comment import header_lines
 from ..ir.modules.plugins import plugins
@@ -37,7 +36,6 @@ from ..lowering.upstream.machine_code import strict_module
 from .console.completion import add_completion
 from .console.stages import SEPARATOR, join_stages
 from .console.terminal import DONE, FAILED, Parser, UsageError, add_option, check_file, check_folder, run_tool, wrapped
-from .console.terminal import words as word_list
 
 PROGRAM = "gathernest-opt"
 EXAMPLES = """examples:
@@ -45,7 +43,6 @@ EXAMPLES = """examples:
   gathernest-opt gather.mlir -p "nest,tile-loops{loops=indices sizes=64}" --print-between-passes
   gathernest-opt gather.mlir -p default -t numba
   gathernest-opt gather.mlir -p default -t upstream | mlir-opt
-  gathernest-opt gather.mlir -p default --print-ir-after=fold-bounds --timing
   gathernest-opt gather.mlir -p nest --dump-dir stages    # edit one of the files there, then
   gathernest-opt gather.mlir -p nest --override-dir stages
   gathernest show --data 9x4xf32 --indices 5xi64 --stage operator | gathernest-opt -p nest
@@ -64,10 +61,6 @@ OPTIONS = {
     "--list-passes": "list the passes and the named pipelines",
     "--traceback": "show the traceback of every error",
     "--prove": "prove each pass for all sizes; needs the extra prove",
-    "--print-ir-after PASS,..": "print the module after these passes, to stderr",
-    "--print-ir-after-all": "print the module after every pass",
-    "--print-ir-after-change": "print it after each pass, or each named pass, that changed it",
-    "--timing": "print how long each pass took, to standard error",
     "--reproducer FILE": "write the module and the rest of the passes there when a pass fails",
     "--dump-dir DIR": "write every stage to a file there, such as 01-normalize-gather.mlir",
     "--override-dir DIR": "replace stages by the edited files of a dump there",
@@ -102,8 +95,6 @@ class OptMain(xDSLOptMain):
     def __init__(self, words: Sequence[str]):
         self.words, self.status = words, DONE
         super().__init__("Run passes over MLIR text.", self.words)
-        self.args.timing = self.args.timing or self.args.time_passes
-        _watched_passes(self.args, self.pipeline.passes)
 
     def register_all_dialects(self) -> None:
         self.ctx = make_context()
@@ -132,10 +123,9 @@ class OptMain(xDSLOptMain):
         arg_parser.formatter_class, arg_parser.allow_abbrev = argparse.RawDescriptionHelpFormatter, False
         listing = next(action for action in arg_parser._actions if action.dest == "passes")
         listing.help = "passes and named pipelines; see --list-passes"
-        next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
         arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
         for usage, text in OPTIONS.items():
-            add_option(arg_parser, usage, text, **({"type": word_list} if usage.endswith(",..") else {}))
+            add_option(arg_parser, usage, text)
         add_completion(arg_parser)
 
     def setup_pipeline(self) -> None:
@@ -205,8 +195,12 @@ class OptMain(xDSLOptMain):
         edits = self._edits()
         try:
             verify = not self.args.disable_verify
-            made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
-            _run_watched(made, passes, self.args, stages)
+            for stage in record_stages(
+                module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits
+            ):
+                stages.append(stage)
+                if self.args.time_passes and len(stages) > 1:
+                    print(f"{stage.milliseconds:9.2f} ms  {stage.name}", file=sys.stderr)
             comment = header_lines(text, with_passes=not passes) if self.args.target == "mlir" else ""
             return f"{comment}{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
@@ -286,52 +280,6 @@ class OptMain(xDSLOptMain):
         )
 
 
-def _watched_passes(args: argparse.Namespace, passes: "Sequence[ModulePass]") -> list[str]:
-    """Return the passes after which to print the module; raises UsageError for one that does not run."""
-    names = list(dict.fromkeys(step.name for step in passes))
-    asked: list[str] | None = args.print_ir_after
-    for name in asked or []:
-        if name not in names:
-            hint = did_you_mean(name, names) or f"; the pipeline has {', '.join(names) or 'no passes'}"
-            raise UsageError(f"--print-ir-after: pass {name!r} does not run{hint}")
-    return names if args.print_ir_after_all or (args.print_ir_after_change and asked is None) else asked or []
-
-
-def _run_watched(
-    stages: "Iterable[Stage]", passes: "Sequence[ModulePass]", args: argparse.Namespace, made: "list[Stage]"
-) -> None:
-    """Add the stages that passes make to a list, and print modules and times as the options say.
-
-    Raises:
-        UsageError: an option names a pass that does not run.
-        GathernestError: a pass rejects the module.
-    """
-    after, start = _watched_passes(args, passes), time.perf_counter()
-    try:
-        for stage in stages:
-            number = len(made)
-            is_changed = number == 0 or stage.text != made[-1].text
-            made.append(stage)
-            if number and stage.pass_name in after and (is_changed or not args.print_ir_after_change):
-                head = f"// -----// IR Dump After {stage.pass_name} //----- //"
-                print(f"{head}\n{stage.text.rstrip()}\n", file=sys.stderr)
-    finally:
-        if args.timing:
-            sys.stderr.write(_time_table(made, time.perf_counter() - start))
-
-
-def _time_table(stages: Sequence["Stage"], total_seconds: float) -> str:
-    """Return the table of `mlir-opt --mlir-timing`: a row for each pass, for the rest and for the whole."""
-    rows = [(stage.name, stage.milliseconds / 1e3) for stage in stages[1:]]
-    rows += [("Rest", total_seconds - sum(seconds for _, seconds in rows)), ("Total", total_seconds)]
-    body = "".join(f"  {seconds:8.4f} ({seconds / total_seconds:6.1%})  {name}\n" for name, seconds in rows)
-    title = f"{'... Execution time report ...':^79}".rstrip()
-    return (
-        f"{_RULE}{title}\n{_RULE}  Total Execution Time: {total_seconds:.4f} seconds\n\n"
-        f"  ----Wall Time----  ----Name----\n{body}"
-    )
-
-
 def _split(text: str) -> list[str]:
     """Return the pieces between separators that hold anything, each on the lines that it has in the file."""
     pieces: list[str] = []
@@ -371,7 +319,6 @@ def _said_of(name: str) -> str:
         return f"cannot be used: {error}"
 
 
-_RULE = f"==={'-' * 73}===\n"  # 79 columns, as in MLIR
 # A comment that says which error its input must give.
 _EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*?)\}\}")
 

@@ -55,7 +55,6 @@ def _words() -> dict[str, list[str]]:
     from ...lowering.registry import NAMES, PIPELINES, all_passes
     from ...playground.stage import ENGINES
 
-    passes = [*PIPELINES, *all_passes()]
     stages = ["operator", *NAMES, "canonicalize", "cse", "pipeline", "source", "llvm", "asm", "all", "list"]
     return {
         "operator": list(OPERATORS),
@@ -64,6 +63,5 @@ def _words() -> dict[str, list[str]]:
         "stage": stages,
         "diff": stages[:-6],
         "target": ["mlir", "numba", "upstream"],
-        "passes": passes,
-        "print_ir_after": passes,
+        "passes": [*PIPELINES, *all_passes()],
     }

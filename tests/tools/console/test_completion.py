@@ -46,7 +46,6 @@ def scripts(tmp_path_factory):
         ("gathernest cache cl", ["clear"]),
         ("gathernest-opt --override", ["--override-dir"]),
         ("gathernest-opt -p tile", ["tile-loops"]),
-        ("gathernest-opt --print-ir-after fold-b", ["fold-bounds"]),
         ("gathernest-opt -t nu", ["numba"]),
         ("gathernest-opt stage.ml", ["stage.mlir"]),
         ("gathernest-opt --dump-dir sta", ["stages"]),

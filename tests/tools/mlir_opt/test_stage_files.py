@@ -72,8 +72,8 @@ def test_stage_written_by_hand_needs_no_first_line(overridden, operator_text, du
 def test_edited_stage_is_printed_and_dumped_as_it_was_edited(overridden, dump, tmp_path_factory):
     edit(dump / FILE, "constant 4 : index", "constant 3 : index")
     again = tmp_path_factory.mktemp("again")
-    ended = overridden("--print-ir-after=tile-loops", "--dump-dir", str(again))
-    assert "constant 3 : index" in ended.err
+    ended = overridden("--print-between-passes", "--dump-dir", str(again))
+    assert "constant 3 : index" in ended.out
     assert "constant 3 : index" in (again / FILE).read_text()
 
 
