@@ -352,7 +352,7 @@ def read_file(path: Path, limits: FileLimits, what: str = "") -> bytes:
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
         os.close(number)
-        raise ModelError(f"{path} is not a file")
+        raise ModelError(f"{path} is no plain file; give the path of a model")
     with os.fdopen(number, "rb") as file:
         if what and status.st_nlink > 1:
             raise ModelError(f"{what} lie in {path.name!r}, which has other hard links, perhaps outside of the folder")

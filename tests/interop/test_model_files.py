@@ -157,7 +157,7 @@ def test_what_is_no_model_is_one_error(tmp_path):
         tmp_path / "text.onnx": "is not an ONNX model, or damaged",
         tmp_path / "empty.onnx": "has no graph",
         tmp_path / "missing.onnx": "cannot be read: No such file or directory; check the path",
-        tmp_path: "is not a file",
+        tmp_path: "is no plain file; give the path of a model",
         "a\0b.onnx": "cannot be read",
         b"\xff\xff": "is not an ONNX model, or damaged",
         b"  <?xml": "an OpenVINO IR is loaded by the path of its .xml",

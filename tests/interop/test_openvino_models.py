@@ -238,7 +238,7 @@ BAD_FILES = {
         lambda xml, bin: os.link(bin, bin.with_name("other")),
         "has other hard links, perhaps outside of the folder",
     ),
-    "weights are a folder": (lambda xml, bin: (bin.unlink(), bin.mkdir()), "is not a file"),
+    "weights are a folder": (lambda xml, bin: (bin.unlink(), bin.mkdir()), "is no plain file; "),
 }
 
 

@@ -26,6 +26,8 @@ DATA = Path(__file__).parents[3] / "docs" / "measurements"
 RECORDED, IN_A_SLOW_HOUR = DATA / "zen4.csv", DATA / "zen4-slow-hour.csv"
 # The same of an EPYC Zen 5 (family 26 model 2, two cores) on idle cores, chosen for a Zen 4 then, with 16 candidates.
 OF_ZEN5 = DATA / "zen5.csv"
+# The same of an EPYC Zen 3 (family 25 model 1, two cores) on idle cores, with 24 candidates.
+OF_ZEN3 = DATA / "zen3.csv"
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 
@@ -74,7 +76,12 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
 
 @pytest.mark.parametrize(
     ("file", "mean", "worst", "error", "newer"),
-    [(RECORDED, 1.03, 1.19, 0.23, 12), (IN_A_SLOW_HOUR, 1.04, 1.15, 0.24, 12), (OF_ZEN5, 1.05, 1.39, 0.15, 18)],
+    [
+        (RECORDED, 1.03, 1.19, 0.23, 12),
+        (IN_A_SLOW_HOUR, 1.04, 1.15, 0.24, 12),
+        (OF_ZEN5, 1.05, 1.39, 0.15, 18),
+        (OF_ZEN3, 1.03, 1.29, 0.38, 3),
+    ],
     ids=lambda value: value.stem if isinstance(value, Path) else None,
 )
 def test_choices_and_predictions_of_today_are_near_what_was_measured(file, mean, worst, error, newer):
