@@ -285,7 +285,8 @@ def _pyarrow(given: Any, name: str) -> Found:
         raise _has_nulls(given, name, f"fill_null(value), or {name}.drop_null()")
     if isinstance(given, pyarrow.ChunkedArray):
         given = given.chunk(0) if given.num_chunks == 1 else given.combine_chunks()
-    _check_nulls_of_pyarrow(given, name)
+    if isinstance(given, pyarrow.Array):  # a Tensor or a Buffer has no nulls
+        _check_nulls_of_pyarrow(given, name)
     if isinstance(given, pyarrow.FixedShapeTensorArray):
         return given.to_numpy_ndarray(), None
     if isinstance(given, pyarrow.FixedSizeListArray):  # the vector columns of Parquet

@@ -7,7 +7,7 @@ import numpy as np
 
 from .canonical import dim_names
 from .element_types import as_bytes, number_scale
-from .errors import BoundsError, InvalidGatherError
+from .errors import BoundsError, GathernestError, InvalidGatherError
 from .operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
 from .positions import NOWHERE, bounds_error
 from .positions import resolve as resolve_all
@@ -236,7 +236,9 @@ def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.
             result = gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
     except BoundsError:
         raise bounds_error(problem, indices) from None
-    except TypeError as error:  # of objects
+    except (ArithmeticError, TypeError, ValueError) as error:  # of objects
+        if isinstance(error, GathernestError):
+            raise
         raise InvalidGatherError(f"grad must have elements that can be added to 0 and scaled: {error}") from None
     if out is None or problem.gradient is None:
         return result

@@ -6,6 +6,7 @@ Shapes are tuples of ints; `DYNAMIC` stands for a size that is not known, and ma
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -111,28 +112,27 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False, least:
         return value
     wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
     candidate: Any = value
-    if allow_array and getattr(candidate, "ndim", 0) == 1 and getattr(candidate, "size", 0) == 1:
-        candidate = candidate.reshape(())[()]
-    elif allow_array and isinstance(value, list | tuple) and len(value) == 1:
-        candidate = value[0]
-    is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"
-    if not is_bool:
-        try:
-            number = operator.index(candidate)
-        except Exception:  # of whatever library it is
-            pass
-        else:
-            if least <= number <= MAX_INT64:
-                return number
-            wanted += ", of at most 64 bits"
+    number = None
+    with suppress(Exception):  # of whatever library it is
+        if allow_array and isinstance(value, list | tuple) and len(value) == 1:
+            candidate = value[0]
+        elif allow_array and getattr(value, "ndim", 0) == 1 and getattr(value, "size", 0) == 1:
+            candidate = value.reshape(())[()]
+        is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"
+        number = None if is_bool else operator.index(candidate)
+    if number is not None:
+        if least <= number <= MAX_INT64:
+            return number
+        wanted += ", of at most 64 bits"
     if least != MIN_INT64:
         wanted = f"a whole number from {least}"
     raise InvalidGatherError(f"{name} must be {wanted}, got {_describe(value)}")
 
 
 def _describe(value: Any) -> str:
-    is_array = hasattr(value, "dtype") and hasattr(value, "shape")
-    return f"an array of shape {value.shape} and dtype {value.dtype}" if is_array else show(value)
+    with suppress(Exception):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    return show(value)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

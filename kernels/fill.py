@@ -48,10 +48,12 @@ class Fill:
             raise InvalidGatherError(f"a fill value must be a scalar, got {show(self.value)}") from None
         if given.ndim:
             raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")
+        if given.dtype != dtype and given.dtype.kind == "W":  # complex, of ml_dtypes: NumPy knows no real part of it
+            given = given.astype(np.complex64)
         element, is_same = given, False
         with np.errstate(all="ignore"), suppress(TypeError, ValueError, OverflowError):
             if _is_of_kind(given.dtype, dtype):
-                element = (given.real if given.dtype.kind == "c" and dtype.kind != "c" else given).astype(dtype)
+                element = (given.real if given.dtype.kind == "c" and dtype.kind not in "cW" else given).astype(dtype)
                 is_same = _holds(element, given)
         if not is_same:
             raise InvalidGatherError(
@@ -77,7 +79,7 @@ def _is_of_kind(given: np.dtype, dtype: np.dtype) -> bool:
 
 def _holds(element: np.ndarray, given: Any) -> bool:
     """Return whether a converted value equals the given one, up to rounding."""
-    if given.dtype.kind == "c" and element.dtype.kind != "c":
+    if given.dtype.kind == "c" and element.dtype.kind not in "cW":
         return not given.imag.any() and _holds(element, given.real)
     if _is_inexact(element.dtype):
         wide, wanted = (part.astype(_INEXACT.get(element.dtype.kind, np.float64)) for part in (element, given))

@@ -43,8 +43,6 @@ def machine_analysis(assembly: Sequence[Line], loop: MachineLoop, *, cpu: str | 
     instructions = [Instruction(line.text, None, line.kind) for line in assembly]
     lines = longest_way(instructions, loop.lines)
     ran = [instructions[number] for number in lines if not instructions[number].text.endswith(":")]
-    if not ran:
-        return None
     chosen = cpu or os.environ.get("NUMBA_CPU_NAME") or _host()[0]
     notes = ["every load hits the first cache, and every branch is predicted"]
     if left := sum(not instructions[number].text.endswith(":") for number in loop.lines) - len(ran):

@@ -85,6 +85,10 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
+# By pytest for each test, and by polars and torch when they are imported.
+SET_BY_OTHERS = ("PYTEST_CURRENT_TEST", "_RJEM_MALLOC_CONF", "TORCHINDUCTOR_CACHE_DIR")
+
+
 @pytest.fixture(autouse=True)
 def _environment_as_before() -> Iterator[None]:
     """Fail a test that leaves the variables of this process changed, for processes of later tests inherit them."""
@@ -92,7 +96,7 @@ def _environment_as_before() -> Iterator[None]:
     yield
     after = dict(os.environ)
     names = sorted(name for name in before | after if before.get(name) != after.get(name))
-    left = [name for name in names if name != "PYTEST_CURRENT_TEST"]
+    left = [name for name in names if name not in SET_BY_OTHERS]
     for name in left:
         os.environ.pop(name, None)
         os.environ.update({name: before[name]} if name in before else {})

@@ -195,9 +195,8 @@ class OptMain(xDSLOptMain):
         edits = self._edits()
         try:
             verify = not self.args.disable_verify
-            for stage in record_stages(
-                module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits
-            ):
+            made = record_stages(module, passes, self.ctx, first="input", printed=printed, verify=verify, edits=edits)
+            for stage in made:
                 stages.append(stage)
                 if self.args.time_passes and len(stages) > 1:
                     print(f"{stage.milliseconds:9.2f} ms  {stage.name}", file=sys.stderr)

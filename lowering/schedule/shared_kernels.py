@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from .choose import Choice, choose
-from .machine_model import MIN_SINGLE_BYTES, MachineModel
+from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, MachineModel
 from .prefetch_heuristic import NEAR, near_and_far_rows
 from .schedule import Schedule
 from .shape import NestShape
@@ -38,7 +38,6 @@ class RowClass(NamedTuple):
         tile: rows a tile, where one loop over the indices is around a row.
         is_loop: whether vectors are copied in a loop; otherwise a row is two vectors that may overlap.
         ahead_bytes: bytes of a row of the class, from which the distances of prefetches follow.
-        is_near: whether rows are prefetched into the first cache, too, and not into the second one alone.
         lines: lines that are prefetched of a row; 0 for all of them, along with the copy of another row.
     """
 
@@ -47,19 +46,18 @@ class RowClass(NamedTuple):
     tile: int
     is_loop: bool = True
     ahead_bytes: int = 0
-    is_near: bool = False
     lines: int = 0
 
 
 CLASSES = (RowClass(32, 16, 1024, False), RowClass(64, 32, 1024, False), RowClass(4096, 64, 64))
 PREFETCHED_CLASSES = (
-    RowClass(32, 16, 1024, False, 256, False, 2),
-    RowClass(80, 32, 64, True, 128, True, 2),
-    RowClass(128, 64, 64, True, 128, True, 3),
-    RowClass(4096, 64, 64, True, 1024, True, WHOLE_ROW),
+    RowClass(32, 16, 1024, False, 256, 2),
+    RowClass(80, 32, 64, True, 128, 2),
+    RowClass(128, 64, 64, True, 128, 3),
+    RowClass(4096, 64, 64, True, 1024, WHOLE_ROW),
 )
 # Rows that non-temporal stores write. They are prefetched wherever they lie: that costs 4 % where they are near.
-STREAMED = RowClass(4096, 32, 64, True, 512, True, WHOLE_ROW)
+STREAMED = RowClass(4096, 32, 64, True, 512, WHOLE_ROW)
 # Bytes of rows whose size is part of the code: all of the shortest; those of 2^n bytes, as models have them; and those
 # that non-temporal stores write. Of the last two kinds, prefetches and tiles are those that are chosen for the nest.
 MAX_EXACT_BYTES, MAX_EXACT_POWER_BYTES, MAX_EXACT_STREAMED_BYTES = 16, 256, 128
@@ -114,13 +112,12 @@ def share_kernel(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Sc
 def _prefetches(machine: MachineModel, loop: str, rows: RowClass, chosen: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
     """Return the prefetches of a class in a loop over the indices, where some are chosen for a nest.
 
-    Rows of the last cache are prefetched into the first cache alone, unless non-temporal stores write the result: then
-    both are as fast.
+    Rows of the last cache are prefetched into the first cache alone where cached stores write the result.
     """
     if not rows.ahead_bytes:
         return ()
     near, far = near_and_far_rows(machine, loop, machine.far_rows, rows.ahead_bytes)
-    found = (far, near) if rows.is_near else (far,)
+    found = (far,) if rows.most_bytes <= LINE_BYTES else (far, near)  # the first cache waits for too few short rows
     if rows is not STREAMED and rows.lines == WHOLE_ROW and all(each.locality == NEAR for each in chosen):
         found = (near,)
     return tuple(each.replace(lines=rows.lines) for each in found)

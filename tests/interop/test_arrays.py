@@ -177,6 +177,7 @@ def test_pyarrow_values_are_gathered_without_a_copy():
     assert data_array(pyarrow.chunked_array([array])).ctypes.data == array.buffers()[1].address
     assert gn.gather(array, pyarrow.array([3, 1])).tolist() == [3, 1]
     assert gn.gather(pyarrow.chunked_array([[1, 2], [3]]), [2, 0]).tolist() == [3, 1]
+    assert gn.gather(pyarrow.Tensor.from_numpy(np.eye(2)), pyarrow.py_buffer(b"\1")).tolist() == [[0, 1]]
 
 
 def test_vector_columns_of_arrow_are_matrices():

@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -101,6 +102,17 @@ def test_a_fill_value_of_text_is_a_text(dtype):
     if dtype is not object:
         with pytest.raises(gn.InvalidGatherError, match="cannot hold the fill value 5"):
             gn.gather(data, [5], bounds=gn.Fill(5))
+
+
+@pytest.mark.parametrize("kind", [name for name in ("complex32", "bcomplex32") if hasattr(ml_dtypes, name)])
+@pytest.mark.parametrize("dtype", ["f4", "i4", ml_dtypes.bfloat16])
+@pytest.mark.filterwarnings("error")
+def test_a_complex_fill_value_of_ml_dtypes_keeps_its_imaginary_part_or_is_rejected(dtype, kind):
+    value = getattr(ml_dtypes, kind)
+    assert gn.gather(np.zeros(2, dtype), [0, 5], bounds=gn.Fill(value(1))).tolist() == [0, 1]
+    assert gn.gather(np.zeros(2, "c8"), [5], bounds=gn.Fill(value(1 + 2j)))[0] == 1 + 2j
+    with pytest.raises(gn.InvalidGatherError, match="cannot hold the fill value"):
+        gn.gather(np.zeros(2, dtype), [5], bounds=gn.Fill(value(1 + 2j)))
 
 
 def test_a_fill_value_is_not_for_dask_arrays():
