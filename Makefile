@@ -11,7 +11,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 PAGE_TESTS := tests/docs tests/packaging
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-rest libraries mutants fuzz check lint docs static site bench compare asv asv-compare asv-history asv-site asv-machine
+.PHONY: demo test test-all test-rest libraries mutants fuzz check lint docs static pages examples site bench compare asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons aarch64 clean help
 
 help:  ## list the targets
@@ -44,13 +44,20 @@ mutants: $(DEV_STAMP)  ## measure which share of a sample of small errors in the
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
 	GATHERNEST_TEST_EXAMPLES=20 $(PYTEST) --all tests/oracles
 
-check: $(DEV_STAMP) lint docs static site  ## everything CI checks beside the tests
-	$(BIN)/lint-imports
+check: lint static docs pages examples site  ## everything CI checks beside the tests
+
+pages: $(DEV_STAMP)  ## test the pages, their examples and the package, and check the benchmarks of asv
 	$(PYTEST) --all $(PAGE_TESTS)
-	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
 	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
 
-lint: $(DEV_STAMP)  ## style, types, the workflows of CI, and the budget of lines
+.PHONY: $(wildcard examples/*.py)
+$(wildcard examples/*.py): $(DEV_STAMP)
+	$(BIN)/python $@ > /dev/null
+
+examples: $(wildcard examples/*.py)  ## run every example
+
+lint: $(DEV_STAMP)  ## style, types, the layers, the workflows of CI, and the budget of lines
+	$(BIN)/lint-imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright

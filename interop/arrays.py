@@ -76,7 +76,7 @@ def as_out(out: Any, keeps_stored: bool = False) -> Any:
     try:
         if read is not None:
             _check_values(out, "out")
-        if read is _torch:
+        if read is _torch and isinstance(out, sys.modules["torch"].Tensor):
             from .torch_tensors import count_change
 
             values, _ = _torch(out, "out")

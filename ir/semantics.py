@@ -116,8 +116,8 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False, least:
     with suppress(Exception):  # of whatever library it is
         if allow_array and isinstance(value, list | tuple) and len(value) == 1:
             candidate = value[0]
-        elif allow_array and getattr(value, "ndim", 0) == 1 and getattr(value, "size", 0) == 1:
-            candidate = value.reshape(())[()]
+        elif allow_array and getattr(candidate, "ndim", 0) == 1 and getattr(candidate, "size", 0) == 1:
+            candidate = candidate.reshape(())[()]
         is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"
         number = None if is_bool else operator.index(candidate)
     if number is not None:

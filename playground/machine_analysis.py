@@ -15,8 +15,6 @@ from ..lowering.programs import Installed, find_all
 from ..lowering.provenance.assembly import Instruction, blocks_of
 from ..lowering.provenance.trace import Line, MachineLoop
 
-# Seconds that the simulation of 100 iterations may take.
-TIMEOUT_S = 30
 OPTIONS = ("--iterations=100", "--bottleneck-analysis", "--instruction-info=false")
 
 
@@ -104,7 +102,7 @@ def _report(tool: Installed, cpu: str, text: str) -> str | None:
     try:
         ended = subprocess.run(
             [tool.path, f"-mtriple={_host()[2]}", f"-mcpu={cpu}", *OPTIONS, "-"], input=text, capture_output=True,
-            encoding="utf-8", errors="replace", check=False, timeout=TIMEOUT_S,
+            encoding="utf-8", errors="replace", check=False, timeout=30,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineAnalysisError(f"{tool.name} does not analyse the loop: {error}") from None

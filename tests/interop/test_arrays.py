@@ -447,6 +447,9 @@ REJECTED = {
         lambda torch: gn.gather(torch.eye(3).to_sparse(), [0]),
     r"data is a torch.Parameter, which requires a gradient, and it would be lost; call gathernest.torch":
         lambda torch: gn.gather(torch.nn.Parameter(torch.zeros(3)), [0]),
+    "out must be an ndarray, got Size; an array that shares its memory by DLPack": (
+        lambda torch: gn.gather(VALUES, [1, 2], out=torch.Size([1, 2]))
+    ),
     "out is a torch.Tensor, which requires a gradient":
         lambda torch: gn.gather(DATA[0], [0], out=torch.zeros(1, requires_grad=True)),
     "rows differ in length; pass data.to_padded_tensor":

@@ -105,6 +105,14 @@ def run(options: argparse.Namespace) -> int:
     text, module = (None, None) if options.file is None else read_file(options.file)
     given = argparse.Namespace(**with_header(options, text or ""))
     gather = gather_of(given)
+    elements = max(gather[0].result.size, gather[0].slices.size)
+    compiles = way is None and not options.caches and options.engine not in (None, "interpreter")
+    if way != "bisect" and not compiles and elements > MANY_ELEMENTS:
+        seconds, other = elements * ELEMENT_S, "" if way or options.caches else ", or --engine numba"
+        said = (
+            f"interpreting {elements:,} elements takes about {seconds:,.0f} s, and Ctrl-C stops it; give smaller sizes"
+        )
+        make_console(stderr=True).print(f"{said}{other}")
     if way is None:
         return _run_stage(given, module, *gather)
     return _step(given, text, *gather) if way == "step" else _bisect(given, module, *gather)
@@ -120,12 +128,6 @@ def _run_stage(
     engine = "interpreter" if options.engine is None else options.engine
     lowered(module, options.passes, engine)
     compare = "reference" if options.compare is None else options.compare
-    elements = max(problem.result.size, problem.slices.size)
-    if engine == "interpreter" and elements > MANY_ELEMENTS:
-        make_console(stderr=True).print(
-            f"interpreting {elements:,} elements takes about {elements * ELEMENT_S:,.0f} s, and Ctrl-C stops it; "
-            "give smaller sizes, or --engine numba"
-        )
     if compare == "reference":
         wanted = reference_result(problem, data, indices)
         with progress("interpreting" if engine == "interpreter" else "running"):

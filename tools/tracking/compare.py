@@ -195,7 +195,7 @@ def _compare_times(
             "give more, or name benchmarks by --case"
         )
     if dropped := [one.name for one in series[len(kept) :]]:
-        comparison.notes.append(f"the --budget has no time for {', '.join(dropped)}; give more, or name them by --case")
+        comparison.notes.append(f"the --budget has no time for {', '.join(dropped)}; give more, or fewer --case")
     comparison.notes += _notes(comparison, fewest_restarts(max(len(kept), 1)), preparing_s, for_restarts)
     return comparison
 

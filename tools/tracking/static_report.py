@@ -118,10 +118,11 @@ def _compare(before: StaticReport | None, after: StaticReport, options: argparse
         write_text(options.json, json.dumps(facts, indent=1) + "\n")
     if options.json != "-":
         console, kernels = make_console(), len(after.grouped())
+        against = options.against if Path(options.against).is_file() else f"{COMMITTED} of {options.against}"
         if before is not None and kernels and not changes:
-            console.print(f"the kernels of {len(after.kernels)} cases are those of {options.against}")
+            console.print(f"the kernels of {len(after.kernels)} cases are those of {against}")
         elif changes:
-            console.print(f"{len(changes)} of {kernels} kernels are not those of {options.against}:\n", style="bold")
+            console.print(f"{len(changes)} of {kernels} kernels are not those of {against}:\n", style="bold")
             for line in explained(changes, versions, after.versions, in_full=not whole):
                 style = {"-": "red", "+": "green"}.get(line.strip()[:1], "") if line.startswith("    ") else ""
                 console.print(line, style=style)

@@ -51,6 +51,11 @@ def test_a_large_stage_says_how_long_it_takes(stage, capsys):
     assert error.replace("\n", " ").startswith(
         "interpreting 120,000 elements takes about 24 s, and Ctrl-C stops it; give smaller sizes, or --engine numba"
     )
+    _, _, error = outcome(capsys, stage, "--indices", "30000xi64", "--step", "99999,0")  # which is no element
+    assert error.replace("\n", " ").startswith(
+        "interpreting 120,000 elements takes about 24 s, and Ctrl-C stops it; give"
+    )
+    assert "numba" not in error.partition("smaller sizes")[2]
 
 
 def test_passes_run_first(capsys, tmp_path):

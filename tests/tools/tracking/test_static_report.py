@@ -180,7 +180,7 @@ def test_revision_has_the_report_of_its_own_file_or_is_told_what_to_do(gathernes
     committed.rename(repository.folder / command.COMMITTED)
     repository.commit("reported")
     ended = gathernest(*STATIC, "--against", "reported")
-    assert (ended.status, ended.out) == (0, "the kernels of 2 cases are those of reported\n")
+    assert (ended.status, ended.out) == (0, "the kernels of 2 cases are those of asv_bench/static.json of reported\n")
 
 
 def test_another_system_is_told(gathernest, monkeypatch):
