@@ -133,6 +133,17 @@ def run(
         BoundsError: an index is not valid; `out` is untouched.
         InvalidGatherError: the attributes or `out` do not fit the shapes.
     """
+    given, source, indices = out, source.view(), indices.view()  # another thread may change their shapes and dtypes
+    if isinstance(out, np.ndarray):
+        out = out.view()
+    result = _run_unchanging(request, source, indices, out, table, keys)
+    return result if given is None else given
+
+
+def _run_unchanging(
+    request: Request, source: np.ndarray, indices: np.ndarray, out: np.ndarray | None, table: CallTable, keys: Keys
+) -> np.ndarray:
+    """Carry out a call on arrays that no one else knows; see `run`."""
     read = _readable(request, source)
     if read is None:
         return _run_with_numpy(request, source, indices, out)

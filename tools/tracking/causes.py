@@ -14,7 +14,7 @@ from .processes import LIMIT_S, Process, WorkerError
 from .sides import Side
 
 MAX_LINES = 60
-UNCHANGED = "schedule and assembly are unchanged, so the kernel is not the cause"
+UNCHANGED = "schedule and assembly are unchanged, so the kernel is not the cause: compare it again, alone"
 # Counting takes two minutes of a quiet machine.
 COUNT_LIMIT_S = 1800
 # A count has changed if it differs by more than this part, and a count of instructions by more than this number, too:

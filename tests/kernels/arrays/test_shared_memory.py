@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.runtime import dispatch
 
 
 @pytest.fixture
@@ -214,3 +215,19 @@ READ_TWICE = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_numpy_gives_elements_of_data_or_an_error_where_indices_change(python):
     assert python(READ_TWICE) == "done\n"
+
+
+@pytest.mark.parametrize("name", ["data", "indices", "out"])
+def test_a_call_keeps_the_shapes_and_dtypes_that_it_began_with(name, monkeypatch):
+    """Another thread may assign to `dtype` or `shape` of an array; here that comes right after the call has begun."""
+    arrays = {"data": np.arange(24.0).reshape(3, 8), "indices": np.array([2, 0]), "out": np.zeros((2, 8))}
+    wanted, memory = arrays["data"][arrays["indices"]], arrays["out"].view("u1")
+
+    def readable(request, source, readable=dispatch._readable):
+        arrays[name].dtype = "u1"
+        return readable(request, source)
+
+    monkeypatch.setattr(dispatch, "_readable", readable)
+    result = gn.gather(**arrays)
+    assert result is arrays["out"]
+    assert memory.tobytes() == wanted.tobytes()
