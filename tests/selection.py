@@ -37,13 +37,13 @@ def select(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def rest(items: Sequence[pytest.Item], passed: Collection[str]) -> list[pytest.Item]:
-    """Return the tests that have not passed, and every test of a file that draws fewer examples without `--all`."""
+    """Return the tests that have not passed, and those that draw fewer examples without `--all`."""
     names = set(passed)
     return [
         item
         for item in items
         if item.nodeid not in names
-        or hasattr(item.module, "examples")
+        or "examples" in item.function.__code__.co_names
         or getattr(item.function, "is_hypothesis_test", False)
     ]
 

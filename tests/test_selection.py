@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from . import conftest
-from .selection import covering_array, rest, select
+from .selection import covering_array, examples, rest, select
 
 SIZES = {"shape": 5, "bounds": 4, "dtype": 3, "axis": 2}
 
@@ -66,12 +66,16 @@ def test_thorough_tests_run_with_all_only():
 
 
 def test_the_rest_is_what_has_not_passed_and_what_draws_more_examples():
-    plain, drawing = SimpleNamespace(), SimpleNamespace(examples=None)
-    kinds = {"passed": (plain, False), "left": (plain, False), "drawing": (drawing, False), "random": (plain, True)}
-    items = [
-        SimpleNamespace(nodeid=name, module=module, function=SimpleNamespace(is_hypothesis_test=is_random))
-        for name, (module, is_random) in kinds.items()
-    ]
+    def plain(): ...
+
+    def drawing():
+        return examples(3)
+
+    def random(): ...
+
+    random.is_hypothesis_test = True
+    kinds = {"passed": plain, "left": plain, "drawing": drawing, "random": random}
+    items = [SimpleNamespace(nodeid=name, function=function) for name, function in kinds.items()]
     found = rest(items, ["passed", "drawing", "random"])
     assert [item.nodeid for item in found] == ["left", "drawing", "random"]
 

@@ -252,6 +252,7 @@ def test_a_program_that_forbids_sockets_has_a_service(mode, monkeypatch):
     assert len(RUNTIME.loaded) == 1 and not KERNELS.notes
 
 
+@pytest.mark.thorough
 def test_a_service_that_idles_is_started_again(mode):
     mode("background")
     gather(2)
@@ -333,7 +334,7 @@ def test_a_process_that_ends_while_it_is_served_leaves_nothing(python, cache_dir
     python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", ["exit 1", "read line", "echo 9999999; exit 1"])
 def test_a_python_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_path, cache_dir, script):
     program = tmp_path / "python"
@@ -356,6 +357,7 @@ def test_a_python_that_ends_at_once_ends_no_process_with_sigpipe(python, tmp_pat
     assert printed.startswith(f"the compile service does not start: {program} has ended with status ")
 
 
+@pytest.mark.thorough
 def test_no_process_waits_for_the_service_as_its_child(python, cache_dir):
     code = """
         import os
@@ -378,6 +380,7 @@ def test_no_process_waits_for_the_service_as_its_child(python, cache_dir):
     assert printed.splitlines() == ["1", "none", "1 []"]
 
 
+@pytest.mark.thorough
 def test_an_exception_of_a_signal_handler_while_the_service_starts_or_works_leaves_the_call(mode):
     mode("background")
     gather()

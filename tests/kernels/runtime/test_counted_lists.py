@@ -23,7 +23,7 @@ LISTS = (
 )
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_index_is_outside(dtype, threads):

@@ -68,7 +68,7 @@ def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own():
     assert given.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 
 
-@pytest.mark.draw(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
 def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(dtype, threads):

@@ -123,6 +123,7 @@ def test_a_signal_handler_may_raise_or_fork_while_a_thread_starts(python):
     assert printed[:-1] == [f"{event} {act} 0" for event in ("c_call", "c_return") for act in ("raise_signal", "fork")]
 
 
+@pytest.mark.thorough
 def test_a_timeout_of_a_signal_handler_is_no_error_of_the_compiler(python, tmp_path):
     printed = python(CODE + OF_THE_SYSTEM, GATHERNEST_CACHE_DIR=str(tmp_path))
     assert printed == "TimeoutError('of a handler')\n" * 3

@@ -53,12 +53,14 @@ def reduction(name: str, bounds: str = "zero", indices: str | None = None) -> Mo
     return operator_module(operator, ArraySpec.parse(data), ArraySpec.parse(indices or usual), bounds=bounds)
 
 
+SCHEDULES = (("", Bounds.ERROR), (REGISTERS, Bounds.ZERO), (PREFETCHED, Bounds.ERROR), (SEPARATE, Bounds.ZERO))
+
+
 @pytest.mark.draw(2)
 @pytest.mark.parametrize(
-    ("schedule", "bounds"),
-    [("", Bounds.ERROR), (REGISTERS, Bounds.ZERO), (PREFETCHED, Bounds.ERROR), (SEPARATE, Bounds.ZERO)],
+    ("name", "schedule", "bounds"),
+    [(name, *SCHEDULES[(at + more) % 4]) for at, name in enumerate(REDUCTIONS) for more in (0, 1)],
 )
-@pytest.mark.parametrize("name", REDUCTIONS)
 def test_passes_of_other_reductions_are_proved_down_to_registers(prove, name, schedule, bounds):
     verdicts = prove(reduction(name, bounds), default_pipeline(Schedule.parse(schedule)))
     assert {verdict.status for verdict in verdicts} == {"proved", "unchanged"}, "\n".join(map(str, verdicts))

@@ -27,9 +27,8 @@ def steps(*given):
 
 
 @pytest.mark.draw(1)
-@pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", ["gather", "gather_elements"])
+@pytest.mark.parametrize(("name", "bits"), [("gather", 8), ("gather_elements", 16)])
 def test_staged_positions_are_proved_down_to_loops(name, schedule, bits, operator, prove):
     own = {"gather": ("loops=outer", "loops=batch"), "gather_elements": ("loop=indices", "loop=inner")}
     pipeline = steps(NEST, SCHEDULES[schedule].replace(*own[name]), f"check-indices{{how=staged bits={bits}}}", LOOPS)
