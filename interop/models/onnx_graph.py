@@ -30,13 +30,11 @@ class Graph:
         types: of the values that onnx infers.
         makers: by the name of a value the node that makes it.
         readers: by the name of a value the nodes that read it, an output of the model among them as None.
-        opset: the version of ai.onnx.
     """
 
     def __init__(self, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]):
         self.arrays, self.proto = arrays, _with_types(inlined(proto))
         graph = self.proto.graph
-        self.opset = max((entry.version for entry in proto.opset_import if entry.domain in OWN_DOMAINS), default=1)
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
         described = (*graph.input, *graph.value_info, *graph.output)
         self.types = {info.name: info.type for info in described if info.type.WhichOneof("value")}

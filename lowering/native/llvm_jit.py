@@ -70,18 +70,29 @@ def fill_words(engine: llvm.ExecutionEngine, words: Mapping[str, int]) -> None:
 
 def new_engine(text: str) -> llvm.ExecutionEngine:
     """Return an engine with a module of LLVM IR, not compiled yet; it frees the machine code when it is freed."""
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(text), target_machine())
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(text), target_machine(opt=1, jit=True))
 
 
-def target_machine(*, is_vector: bool = False) -> llvm.TargetMachine:
-    """Return LLVM's target of this process: with the features of this CPU where the code has vectors."""
+def target_machine(cpu: str = "", features: str = "", **settings: Any) -> llvm.TargetMachine:
+    """Return LLVM's target of this process for a CPU, any where none is named; `settings` are llvmlite's."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    if not is_vector:
-        return target.create_target_machine(opt=1, jit=True)
-    features = llvm.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
+    return llvm.Target.from_default_triple().create_target_machine(cpu, features, **settings)
+
+
+def host_cpu() -> tuple[str, str]:
+    """Return the name and the features of this CPU."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, *levels: int) -> None:
+    """Run LLVM's passes of a level on a module, and then those of the next."""
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    for level in levels:
+        options = llvm.create_pipeline_tuning_options(level)
+        options.loop_vectorization, options.slp_vectorization = True, False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
 
 
 class _Method(ctypes.Structure):

@@ -17,6 +17,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 from ..native.kernel_code import ENTRY, POINTERS
+from ..native.llvm_jit import optimise, target_machine
 from ..native.word_code import I64, Code
 
 # LLVM's passes run at the one level and then at the other. The second run finds invariants of loops that the first has
@@ -87,15 +88,10 @@ def optimised(compiled: Any, machine: llvm.TargetMachine | None = None, entry: i
     if entry is not None:
         names = [function.name for function in entry.functions if not function.is_declaration]
         module.link_in(llvm.parse_assembly(str(entry)))
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in names:
             value.linkage = "internal"
-    for level in LEVELS:
-        options = llvm.create_pipeline_tuning_options(level)
-        options.loop_vectorization, options.slp_vectorization = True, False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+    optimise(module, machine, *LEVELS)
     module.verify()
     return MachineCode(module, machine)
 
@@ -104,9 +100,8 @@ def host_machine() -> llvm.TargetMachine:
     """Return the target of this process, with the CPU and the features that Numba compiles for."""
     context: Any = cpu_target.target_context
     triple, cpu, features = context.codegen().magic_tuple()
-    target = llvm.Target.from_triple(triple)
-    reloc = "static" if target.name.startswith("x86") else "default"
-    return target.create_target_machine(cpu, features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True)
+    reloc = "static" if triple.startswith("x86") else "default"
+    return target_machine(cpu, features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True)
 
 
 def add_entry(compiled: Any, code: MachineCode) -> None:

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from ..native.c_function_ir import ALONE, finish, module_without_kernel
 from ..native.kernel_code import POINTERS, Counted, NoKernel
+from ..native.llvm_jit import target_machine
 from ..native.word_code import I64, Code
 from .compiler import compiled
 from .object_code import MachineCode, called, optimised
@@ -34,6 +35,11 @@ class Target:
     cpu: str
     features: str = ""
 
+    @property
+    def machine(self) -> llvm.TargetMachine:
+        """LLVM's target of this CPU, for code of a library."""
+        return target_machine(self.cpu, self.features, opt=3, reloc="pic", codemodel="default")
+
 
 def object_of_program(
     program: Program, name: str, numbers: Sequence[float | Counted], target: Target, no_indices: NoKernel | None = None
@@ -52,20 +58,13 @@ def object_of_program(
     """
     function = compiled(program, f"<gathernest function {name}>")
     entry = _function(function, name, numbers, no_indices)
-    return optimised(function, _machine(target), entry).object_code(known=OF_C)
+    return optimised(function, target.machine, entry).object_code(known=OF_C)
 
 
 def object_without_kernel(name: str, done: NoKernel, target: Target) -> bytes:
     """Return the object code of a C function that runs no kernel."""
     module = llvm.parse_assembly(str(module_without_kernel(name, done)))
-    return MachineCode(module, _machine(target)).object_code(known=OF_C)
-
-
-def _machine(target: Target) -> llvm.TargetMachine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    found = llvm.Target.from_triple(llvm.get_process_triple())
-    return found.create_target_machine(target.cpu, target.features, opt=3, reloc="pic", codemodel="default")
+    return MachineCode(module, target.machine).object_code(known=OF_C)
 
 
 def _function(made: Any, name: str, numbers: Sequence[float | Counted], no_indices: NoKernel | None) -> ir.Module:

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from ...ir.errors import CompileError, DependencyError, ScheduleError
-from ..native.llvm_jit import new_engine
+from ..native.llvm_jit import host_cpu, new_engine, optimise, target_machine
 from ..nest.queries import functions
 from ..programs import find, find_all
 
@@ -187,20 +187,13 @@ def compile_upstream(module: ModuleOp, tools: Tools) -> UpstreamCode:
 
 def _by_llvmlite(llvm_ir: str) -> tuple[str, bytes]:
     """Return optimised assembly and object code of LLVM IR."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    features = llvm.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(llvm.get_host_cpu_name(), features, opt=3, reloc="pic")
+    machine = target_machine(*host_cpu(), opt=3, reloc="pic")
     try:
         module = llvm.parse_assembly(llvm_ir)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise CompileError(f"LLVM cannot read the output of mlir-translate: {reason}", file="<stdin>") from None
-    module.triple, module.data_layout = llvm.get_default_triple(), str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    optimise(module, machine, 3)
     return machine.emit_assembly(module), machine.emit_object(module)
 
 
@@ -208,9 +201,6 @@ def _declared(llvm_ir: str) -> list[str]:
     """Return the functions that LLVM IR calls and does not define, without LLVM's own."""
     names = re.findall(r'^declare [^@\n]*@"?([\w.$]+)"?\(', llvm_ir, flags=re.MULTILINE)
     return [name for name in names if not name.startswith("llvm.")]
-
-
-OURS = ("gather", "graph")
 
 
 def strict_module(module: ModuleOp, entry: str | None = None) -> ModuleOp:
@@ -223,7 +213,7 @@ def strict_module(module: ModuleOp, entry: str | None = None) -> ModuleOp:
     Raises:
         ScheduleError: it has operations of ours, which upstream does not know.
     """
-    left = sorted({op.name for op in module.walk() if op.name.partition(".")[0] in OURS})
+    left = sorted({op.name for op in module.walk() if op.name.startswith("gather.")})
     if left:
         raise ScheduleError(
             f"upstream MLIR does not know {', '.join(left)}; lower the module to loops first, such as with "

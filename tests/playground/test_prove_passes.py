@@ -1,5 +1,6 @@
 """`gathernest.bisect(prove=True)`: passes that go wrong for some sizes, refuted with a gather that `exec` repeats."""
 
+import importlib
 import sys
 
 import pytest
@@ -105,3 +106,5 @@ def test_missing_packages_are_named(monkeypatch, installed):
     monkeypatch.setitem(sys.modules, "islpy", None)  # an import fails as where it is not installed
     with pytest.raises(gn.DependencyError, match=r"z3-solver 4\.1 is too old"):
         gn.bisect(*ROWS, prove=True)
+    with pytest.raises(gn.DependencyError, match=r"proofs need islpy; install it: pip install 'gathernest\[prove\]'"):
+        importlib.import_module("gathernest.lowering.proof.prover")

@@ -135,11 +135,6 @@ class Measured:
         return self if self.case.into == "new" else self.new
 
     @property
-    def bound_us(self) -> float | None:
-        """The roofline bound in microseconds: the longer of copying the bytes and reading the lines."""
-        return None if self.bound is None else self.bound.time_us
-
-    @property
     def best_peer(self) -> str | None:
         """The peer with the least median time; None when no peer was timed."""
         return min(self.ratios, key=lambda name: self.median_us[name], default=None)

@@ -145,7 +145,8 @@ def _case_json(one: Measured) -> dict[str, Any]:
         **_figures_json(one),
         "new": None if one.new is None else _figures_json(one.new),
         "bound": None if one.bound is None else one.bound.to_json(),
-        **{name: getattr(one, name) for name in ("bound_us", "of_bound")},
+        "bound_us": one.bound and one.bound.time_us,
+        "of_bound": one.of_bound,
     }
 
 

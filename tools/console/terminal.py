@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import textwrap
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -290,7 +291,10 @@ def run_tool(program: str, body: Callable[[], int], *, shows_traceback: bool = F
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: _say(program, f"warning: {message}")
-            status = _status_of(body)
+            try:
+                status = body()
+            except SystemExit as end:  # argparse, after --help or --version
+                status = end.code if isinstance(end.code, int) else DONE
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
@@ -306,13 +310,6 @@ def run_tool(program: str, body: Callable[[], int], *, shows_traceback: bool = F
             _print_traceback(error)
         _say(program, f"error: {_described(error, 'the lines above' if shows_traceback else 'what --traceback shows')}")
         return MISUSED if isinstance(error, UsageError) else FAILED
-
-
-def _status_of(body: Callable[[], int]) -> int:
-    try:
-        return body()
-    except SystemExit as end:  # argparse, after --help or --version
-        return end.code if isinstance(end.code, int) else DONE
 
 
 def _print_traceback(error: Exception) -> None:
@@ -450,7 +447,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     """Show a bar on standard error, when that is a terminal, while the body runs and calls the function that it gets.
 
     That takes how many steps to go on by; or `done` and `total` steps; and, as `said`, words to stand behind the bar.
-    Without a total, the bar only moves.
+    Without a total, the bar only moves. Where there is no terminal, a line every 20 seconds says how far it is.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -458,9 +455,13 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     said_column = TextColumn("{task.fields[said]}", markup=False)
     columns = TextColumn(title, markup=False), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), said_column
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total, said="")
+        task, last = bar.add_task(title, total=total, said=""), time.monotonic()
 
         def show(count: int = 0, *, done: int | None = None, total: int | None = None, said: str = "") -> None:
+            nonlocal last
             bar.update(task, advance=count, completed=done, total=total, said=said[: max(console.width - 60, 10)])
+            if not console.is_terminal and time.monotonic() >= last + 20:
+                last, state = time.monotonic(), bar.tasks[task]
+                console.print(f"{title}: {state.completed:g}" + (f" of {state.total:g}" if state.total else ""))
 
         yield show
