@@ -91,7 +91,8 @@ def read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
     rows = np.empty(sizes, data.dtype)
     row_bytes = max(math.prod(sizes[axis + 1 :]) * data.dtype.itemsize, 1)
     read_bytes = max(math.prod(sizes) // len(used) * data.dtype.itemsize, 1)
-    chunk = data.chunks[axis] if data.chunks else 1
+    is_filtered = data.chunks and data.id.get_create_plist().get_nfilters()  # then chunks are read whole
+    chunk = data.chunks[axis] if is_filtered else 1
     chunks = used // chunk
     apart = np.diff(chunks) > max(CLOSE_BYTES // row_bytes // chunk, 1)
     apart |= np.diff(chunks // max(READ_BYTES // read_bytes // chunk, 1)) > 0

@@ -351,7 +351,7 @@ def _take_turns(run: Run, cut: Run) -> Generator[Run, int, tuple[Run, str, bool]
         wins.append(operator.gt(*(statistics.median(taken[-CALLS_A_TURN:]) for taken in times)))
     # A busy machine may slow one way for a while: the cut model must win each turn, and at its best.
     is_faster = split <= MAX_TIME_RATIO * whole and all(wins) and min(times[1]) < min(times[0])
-    text = f"{split / 1e3:,.0f} µs a call with the gathers here, {whole / 1e3:,.0f} µs without"
+    text = f"a call of the model takes {split / 1e3:,.0f} µs with such gathers here, {whole / 1e3:,.0f} µs without"
     return cut if is_faster else run, text, is_faster
 
 

@@ -321,13 +321,14 @@ SCRIPT_LOOP = (
     f"OP(Mul({_SCRIPT_ROWS}, Unsqueeze(Slice(weights, {_PART}), [1])), [0], keepdims=0), inputs='i c')"
 )
 # What torch.onnx.export(dynamo=True) writes: all rows are gathered and multiplied before, and each iteration appends
-# those of a bag to a sequence, reduced. The last bag may end with the indices, or be divided by its length.
-_ALL_ROWS = "Mul(Gather(table, indices), Unsqueeze(factors, [1]))"
+# those of a bag to a sequence, reduced. The last bag may end with the indices, or be divided by its length. Where the
+# sizes are known, counts and factors are constants.
+_ALL_ROWS = "Mul(Gather(table, indices), Unsqueeze(factors, [1]) | column)"
 _AT, _NEXT = "Reshape(i, [-1])", "Add(Reshape(i, [-1]), 1)"
 _START, _END = f"Slice(offsets, {_AT}, {_NEXT})", f"Slice(offsets, {_NEXT}, Add({_AT}, 2))"
 _ROWS = f"Slice({_ALL_ROWS}, {_START}, {_END})"
-_LENGTH = f"Sub(Shape(sized, end=1), {_START})"
-_IS_LAST = "Equal(i, Sub(count, 1))"
+_LENGTH = f"Sub(Shape(sized, end=1) | LENGTH, {_START})"
+_IS_LAST = "Equal(i, Sub(count, 1) | LAST)"
 _REDUCED = (
     f"OP({_ROWS}, [0]) | OP(If({_IS_LAST}, Slice({_ALL_ROWS}, {_START}, size), {_ROWS}), [0]) |"
     f"If({_IS_LAST}, If(Greater({_LENGTH}, 0), Div(ReduceSum({_ROWS}, [0]), Cast({_LENGTH}, to=1)),"
@@ -337,18 +338,21 @@ _REDUCED = (
 _FROM, _TO, _INDEX = "Gather(offsets, i)", "Gather(offsets, Add(i, 1))", "Gather(indices, v)"
 _IS_PADDING = f"Equal(If(Less({_INDEX}, 0), Add({_INDEX}, ROWS), {_INDEX}), PADDING)"
 _LISTED = f"If(Not({_IS_PADDING}), Concat(p, Reshape(v, [-1])), p)"
-_PLACES = f"Loop('', Less({_FROM}, {_TO}), [], {_FROM}, Less(Add(v, 1), {_TO}), {_LISTED}, Add(v, 1), inputs='m d p v')"
+_SOME, _MORE, _LATER = f"Less({_FROM}, {_TO})", f"Less(Add(v, 1), {_TO})", "Add(v, 1)"
+_PLACES = (  # the exporter writes the two values that a loop carries in any order
+    f"Loop('', {_SOME}, [], {_FROM}, {_MORE}, {_LISTED}, {_LATER}, inputs='m d p v') | "
+    f"Loop('', {_SOME}, {_FROM}, [], {_MORE}, {_LATER}, {_LISTED}, inputs='m d v p', output=1)"
+)
 _BAG = (
     f"If(Equal({_START}, {_END}), ZEROS, {_REDUCED}) |"
     f"If(Equal(Size({_PLACES}), 0), ZEROS, OP(Gather({_ALL_ROWS}, {_PLACES}), [0]))"
 )
 _APPENDED = f"SequenceInsert(s, {_BAG})"
-# The exporter writes the two values that a loop carries in any order.
 DYNAMO_LOOP = (
     "ConcatFromSequence("
-    f"Loop('', Less(0 | [0], count), 0 | [0], SequenceEmpty(), Less(Add(i, 1), count), Add(i, 1), {_APPENDED}, "
+    f"Loop('', Less(0 | [0], count) | True, 0 | [0], SequenceEmpty(), Less(Add(i, 1), count), Add(i, 1), {_APPENDED}, "
     "inputs='n c i s', output=1) | "
-    f"Loop('', Less(0 | [0], count), SequenceEmpty(), 0 | [0], Less(Add(i, 1), count), {_APPENDED}, Add(i, 1), "
+    f"Loop('', Less(0 | [0], count) | True, SequenceEmpty(), 0 | [0], Less(Add(i, 1), count), {_APPENDED}, Add(i, 1), "
     "inputs='n c s i'))"
 )
 
@@ -371,8 +375,9 @@ def find_loop(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGathe
         compute: Callable[..., np.ndarray] = partial(_reduce_parts, order=order)
         keys = ["table", "indices", "starts", "ends", "count", "weights"]
     else:
-        compute = partial(_reduce_sequence, ends_last="size" in found, padding=found.get("PADDING"))
-        keys = ["table", "indices", "offsets", "count", "factors", "size", "sized"]
+        known = found.get("LENGTH"), found.get("LAST")
+        compute = partial(_reduce_sequence, ends_last="size" in found, padding=found.get("PADDING"), constants=known)
+        keys = ["table", "indices", "offsets", "count", "factors", "column", "size", "sized"]
     operands = tuple(found[key] for key in keys if key in found)
     spec, compute = graph.spec(operands[0]), partial(compute, reduce=reduce, known={})
     if spec is None or spec.dtype not in REDUCED_DTYPES or (reduce == "max" and graph.constant(operands[0]) is None):
@@ -437,18 +442,23 @@ def _reduce_sequence(
     known: dict[int, bool],
     ends_last: bool,
     padding: int | None,
+    constants: tuple[list[int] | None, int | None],
 ) -> np.ndarray:
     """Return the bags between offsets, whose rows are multiplied by factors; the runtime reads all rows before.
 
     The size is the number of indices, or an array of that length, where the last bag ends with it or is divided by it.
+    `constants` are the number of indices and that of the last bag, where these are some.
     """
     bags = int(count.reshape(()))
+    if constants[0] not in (None, [len(indices)]) or constants[1] not in (None, bags - 1):
+        raise ModelError("constants are those of other bags")
+    factors = factors.reshape(-1) if factors.shape == (len(indices), 1) else factors
     if offsets.ndim != 1 or indices.ndim != 1 or len(offsets) < bags + (not ends_last) or bags < 1:
         raise ModelError("these bags are no parts of a vector of indices")
     if size is not None and (size.reshape(-1).tolist() if ends_last else [len(size)]) != [len(indices)]:
         raise ModelError("the last bag does not end with the indices")
     offsets = np.append(offsets[:bags], len(indices)) if ends_last else offsets[: bags + 1]
-    if offsets[0] != 0 or offsets[-1] != len(indices) or len(factors) != len(indices):
+    if offsets[0] != 0 or offsets[-1] != len(indices) or factors.shape != indices.shape:
         raise ModelError("some rows are in no bag")
     is_plain = bool((factors == 1).all())
     if not is_plain and reduce != "sum":

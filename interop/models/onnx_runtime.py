@@ -38,7 +38,11 @@ class OnnxModel(Runtime):
     """A `Runtime` of an ONNX model."""
 
     def __init__(self, proto: onnx.ModelProto, arrays: Arrays):
-        self._arrays = arrays
+        self._arrays, graph = arrays, proto.graph
+        read = {name for node in graph.node for name in read_names(node)}
+        read.update(info.name for info in (*graph.input, *graph.output))
+        for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
+            graph.initializer.remove(tensor)  # ONNX Runtime leaves it out, and then misses it
         self.title, self.run = _open_session(proto, arrays)
         stored = {tensor.name for tensor in proto.graph.initializer}
         self.inputs = {info.name: spec_of_type(info.type) for info in proto.graph.input if info.name not in stored}

@@ -93,7 +93,8 @@ def reject_masked(data: Any, name: str) -> None:
         )
     kinds, rows = {masked.MaskedArray, type(masked.masked)}, [data]
     for _ in range(MAX_DIMS):
-        rows = [row for row in rows if isinstance(row, list | tuple)]
+        if not (rows := [row for row in rows if isinstance(row, list | tuple)]):
+            break
         if any(not kinds.isdisjoint(map(type, row)) for row in rows):
             raise InvalidGatherError(f"{name} has a masked element, whose value is not known; pass one without a mask")
         rows = [item for row in rows if row and isinstance(row[0], list | tuple) for item in row]

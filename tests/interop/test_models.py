@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import gc
 import pickle
+import re
 import threading
 import weakref
 
@@ -118,11 +119,40 @@ PADDED_ROW = """start = Gather (all, i)
       found = OP (part, axis)
     }>
 """
-i, j = DYNAMO_BAG.index("at = Reshape"), DYNAMO_BAG.index("    t = SequenceInsert")
-PADDED_BAG = DYNAMO_BAG[:i] + PADDED_ROW + DYNAMO_BAG[j:]
-PADDED_BAG = PADDED_BAG.replace(
-    "int64 two = {2}", "int64 padding = {3}, int64 rows_in_table = {50}, int64[0] nothing = {}"
+# The loop inside may carry its two values in the other order.
+OTHER_ROW = PADDED_ROW.replace("places, behind = Loop", "behind, places = Loop").replace(
+    "nothing, start", "start, nothing"
 )
+OTHER_ROW = OTHER_ROW.replace("d, p, v) => (bool more, q, int64 w)", "d, v, p) => (bool more, int64 w, q)")
+i, j = DYNAMO_BAG.index("at = Reshape"), DYNAMO_BAG.index("    t = SequenceInsert")
+PADDED_BAGS = [
+    f"{DYNAMO_BAG[:i]}{row}{DYNAMO_BAG[j:]}".replace(
+        "int64 two = {2}", "int64 padding = {3}, int64 rows_in_table = {50}, int64[0] nothing = {}"
+    )
+    for row in (PADDED_ROW, OTHER_ROW)
+]
+# A batch of a known size, as torch.onnx.export(dynamo=True) writes it: counts, offsets and factors are constants.
+FIXED_BAG = DYNAMO_BAG.replace("int64[n] idx, int64[b] offsets, float[n] weights", "int64[20] idx")
+FIXED_BAG = FIXED_BAG.replace("int64[1] column_at = {1}", "COUNTS")
+FIXED_BAG = re.sub(r" +(column|size|count|all|begins) = .*\n", "", FIXED_BAG)
+COUNTS = "int64[1] size = {20}, int64[5] all = {0, 5, 10, 15, 20}, int64 count = {4}, int64 last_bag = {3}"
+FIXED_MEAN = """is_last = Equal (i, last_bag)
+      found = If (is_last) <then_branch = e () => (mean) {
+        total = ReduceSum (part, axis)
+        length = Sub (size, start)
+        zero_like = CastLike (zero, length)
+        some = Greater (length, zero_like)
+        mean = If (some) <then_branch = g () => (quotient) { divisor = Cast <to = 1> (length)
+                                                             quotient = Div (total, divisor) },
+                          else_branch = h () => (same) { same = Identity (total) }>
+      }, else_branch = f () => (other) { other = ReduceMean (part, axis) }>"""
+
+
+def fixed_bag(kind: str, counts: str = COUNTS, factors: tuple[int, ...] = (20, 1)):
+    text = FIXED_BAG.replace(
+        "found = OP (part, axis)", FIXED_MEAN if kind == "mean" else f"found = {kind} (part, axis)"
+    )
+    return parse(text.replace("COUNTS", counts), table=TABLE, begins=True, column=np.ones(factors, np.float32))
 
 
 def parse(text, **tensors):
@@ -217,11 +247,41 @@ def test_loop_over_a_sequence_of_the_dynamo_exporter_is_an_embedding_bag(runtime
     check_gathers(parse(text, table=TABLE), inputs, ["Gather", "embedding bag (Loop)"])
 
 
+@pytest.mark.parametrize("kind", ["ReduceSum", "mean", "ReduceMax"])
+def test_loop_of_a_batch_of_a_known_size_is_an_embedding_bag(runtime, kind):
+    check_gathers(fixed_bag(kind), {"idx": BAG_INPUTS["idx"]}, ["embedding bag (Loop)"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "factors"),
+    [
+        (COUNTS.replace("last_bag = {3}", "last_bag = {2}"), (20, 1)),
+        (COUNTS.replace("size = {20}", "size = {19}"), (20, 1)),
+        (COUNTS, (20, 8)),
+        (COUNTS, (8,)),
+    ],
+)
+def test_constants_that_are_no_bags_of_a_batch_are_left_to_the_runtime(onnxruntime, counts, factors):
+    proto, idx = fixed_bag("mean", counts, factors), BAG_INPUTS["idx"]
+    (wanted,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"idx": idx})
+    model = gn.load(proto)
+    (*_, bags) = (found for found in model.runtime.gathers if not found.remark)
+    assert bags.kind == "embedding bag (Loop)"
+    (found,) = model.runtime.cut([bags])({"idx": idx})
+    assert found.tobytes() == model.run({"idx": idx})["bags"].tobytes() == wanted.tobytes()
+
+
+def test_a_tensor_that_nothing_reads_is_left_out(runtime):
+    model = parse(ROWS, table=TABLE, unused=np.arange(2000))
+    assert gn.load(model)(RNG.integers(0, 50, (4, 3)))["y"].shape == (4, 3, 8)
+
+
+@pytest.mark.parametrize("bag", PADDED_BAGS, ids=["", "other order"])
 @pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMax", "weighted"])
-def test_loop_that_leaves_a_padding_index_out_is_an_embedding_bag(runtime, reduce):
+def test_loop_that_leaves_a_padding_index_out_is_an_embedding_bag(runtime, reduce, bag):
     idx = np.array([3, 3, 0, -47, 7, 3, -1, 2, 3, 49, 11, 3])
     weights = RNG.random(12, np.float32) if reduce == "weighted" else np.ones(12, np.float32)
-    model = parse(PADDED_BAG.replace("OP", "ReduceSum" if reduce == "weighted" else reduce), table=TABLE)
+    model = parse(bag.replace("OP", "ReduceSum" if reduce == "weighted" else reduce), table=TABLE)
     inputs = {"idx": idx, "offsets": np.array([0, 2, 2, 6]), "weights": weights}
     check_gathers(model, inputs, ["Gather", "embedding bag (Loop)"])
 
@@ -283,7 +343,7 @@ def test_dequantized_table_is_read_by_rows_after_a_trial(onnxruntime):
             break
     (entry,) = model.plan
     assert entry.is_here
-    assert "µs a call with the gathers here" in entry.reason
+    assert "µs with such gathers here" in entry.reason
 
 
 @pytest.mark.parametrize("calls", [0, 1, 9, 60])

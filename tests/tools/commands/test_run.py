@@ -89,7 +89,7 @@ def test_plan_of_a_large_gather_is_decided(gathernest, tmp_path):
     path = write(tmp_path / "large.onnx", nodes, *shapes, {"table": table})
     ended = gathernest("run", path, "--random", "0", "--size", "n=3000", "--plan", "--json")
     (entry,) = json.loads(ended.out)["plan"]["gathers"]
-    assert "µs a call with the gathers here" in entry["reason"]
+    assert "µs with such gathers here" in entry["reason"]
 
 
 def test_comparison_times_both_ways_and_looks_at_bytes(gathernest, model, tokens):
