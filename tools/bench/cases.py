@@ -8,19 +8,42 @@ import numpy as np
 from ...asv_bench.benchmarks.cases import APART, BY_NAME, FAMILIES, RUN, SUITE, Call, Case, Inputs, Shape
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import element_type_name
+from ...ir.errors import InvalidGatherError
 from ...ir.problem import Problem
 from ...kernels.problems.named_problem import problem_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..console.terminal import UsageError, select
 
 __all__ = ["APART", "BY_NAME", "FAMILIES", "RUN", "SUITE", "Call", "Case", "Inputs", "Shape", "chosen", "describe"]
-__all__ += ["larger_than", "problem_of_case"]
+__all__ += ["larger_than", "own_case", "problem_of_case"]
 
 
 def problem_of_case(case: Case) -> Problem:
     """Return the problem of a case, by its shapes alone."""
     data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype))
     return problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
+
+
+def own_case(operator: str, data: str, indices: str, axis: int, batch_dims: int) -> Case:
+    """Return the case of a gather that a command line names, with uniformly random indices.
+
+    Raises:
+        GathernestError: it is no gather, or one that no case can be.
+    """
+    specs = ArraySpec.parse(data), ArraySpec.parse(indices)
+    problem = problem_of(operator, *specs, axis=axis, batch_dims=batch_dims)
+    kinds = list(dict.fromkeys(case.operator for case in SUITE))
+    if operator not in kinds:
+        raise InvalidGatherError(f"bench compares {', '.join(kinds)}, got {operator!r}")
+    dtype, is_plain = problem.table.dtype, all(spec == ArraySpec(spec.shape, spec.dtype) for spec in specs)
+    if dtype.kind not in "iufc" or not dtype.isbuiltin or not is_plain or 0 in specs[0].shape + specs[1].shape:
+        raise InvalidGatherError(
+            f"bench makes contiguous arrays with elements, of NumPy's integers, floats and complex numbers; got --data "
+            f"{data} --indices {indices}"
+        )
+    found = {"axis": 0, "batch_dims": 0} | problem.operator.attributes()
+    names = dtype.name, problem.indices.dtype.name
+    return Case("own", "own", problem.table.shape, problem.indices.shape, operator, *names, **found)  # type: ignore
 
 
 def larger_than(case: Case, cache_bytes: int) -> bool:

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from ..console.terminal import (
     Parser,
     UsageError,
     add_option,
+    integer,
     make_console,
     positive,
     print_table,
@@ -41,8 +41,8 @@ MAX_CANDIDATES = 24
 EXAMPLES = """examples:
   gathernest bench
   gathernest bench --case 'rows-*' --peers numpy,torch
+  gathernest bench --data 100000x64xf32 --indices 10000xi64
   gathernest bench --family gradient --json - --threads 1
-  gathernest bench --markdown > table.md
   gathernest bench --store
   gathernest bench --peers 'c*' --case 'rows-*'             # C written by hand
   gathernest bench --peers one-thread --rounds 31           # what the other threads gain
@@ -61,6 +61,17 @@ def add_arguments(parser: Parser) -> None:
     candidates = f"with --regret: schedules of a case, with the chosen one (default: {MAX_CANDIDATES})"
     add_option(parser, "--case PATTERN,..", "names of cases; * stands for anything", type=words, default=[])
     add_option(parser, "--family NAME,..", "families of cases", type=words, default=[])
+    for usage, text, kind in (
+        ("--data SPEC", "a gather of your own in place of the cases, such as 100000x64xf32", str),
+        ("--indices SPEC", "its indices, such as 10000xi64, which are uniformly random", str),
+        ("--operator NAME", "its operator (default: gather)", str),
+        ("--axis N", "its axis (default: 0)", integer),
+        ("--batch-dims N", "leading dimensions that data and indices share (default: 0)", integer),
+    ):
+        add_option(parser, usage, text, type=kind)
+    parser.alone("data", ("case", "family", "store", "list", "static"), "is a gather of your own")
+    parser.needs(("indices", "operator", "axis", "batch_dims"), "data")
+    parser.needs(("data",), "indices")
     add_option(parser, "--peers NAME,..", peers, type=words, default=[])
     rounds = f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)"
     add_option(parser, "--rounds N", rounds, type=positive)
@@ -71,7 +82,6 @@ def add_arguments(parser: Parser) -> None:
         ("--no-new-results", "leave out the calls without out=, a third of the time"),
         ("--list", "print the cases instead of running them"),
         ("--regret", "time chosen schedules beside other candidates instead, with the predicted times; no peers"),
-        ("--markdown", "print the table as Markdown"),
         ("--store", "write all to docs/machines, as this machine's; `make docs` shows it"),
         ("--csv FILE", "with --regret: write each candidate with its time to FILE"),
         ("--json FILE", "write everything as one JSON object; - for standard output"),
@@ -100,9 +110,13 @@ def run(options: argparse.Namespace) -> int:
     if options.command is not None:
         return compare.run(options)
     way = _way(options)
-    from .cases import chosen
+    from .cases import chosen, own_case
 
-    cases = chosen(options.case, options.family)
+    if options.data is None:
+        cases = chosen(options.case, options.family)
+    else:
+        own = options.operator or "gather", options.data, options.indices
+        cases = [own_case(*own, options.axis or 0, options.batch_dims or 0)]
     compare.check_outputs(options)
     return WAYS[way].run(cases, options)
 
@@ -153,16 +167,16 @@ def _beside_peers(cases: "Cases", options: argparse.Namespace) -> int:
         stored.parent.mkdir(exist_ok=True)
     for path in filter(None, (options.json, stored and str(stored))):
         write_text(path, reporting.as_text(reporting.as_json(report)))
-    if options.markdown:
-        sys.stdout.write(reporting.as_markdown(report))
-    elif options.json != "-":
+    if options.json != "-":
         console = make_console()
         console.width = max(console.width, 80)
         for title, shown in report.by_result.items():
             console.print(f"times as fast as each peer, {title}; the best peer in bold", style="bold")
             print_table(console, *reporting.table_of(shown))
-            console.print("\ngeometric means against the best peer of each case", style="bold")
-            console.print("\n".join(reporting.summary(shown)), end="\n\n")
+            if len(cases) > 1:
+                console.print("\ngeometric means against the best peer of each case", style="bold")
+                console.print("\n".join(reporting.summary(shown)))
+            console.print()
         console.print(reporting.conditions(report), style="dim", soft_wrap=False)
     say("wrong", *report.wrong)
     return FAILED if report.wrong else DONE
@@ -199,9 +213,9 @@ _TIMING = frozenset({"quick", "rounds", "threads"})
 _SUITE = "the suite beside peers"
 # By the option that chooses the way.
 WAYS = {
-    _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "markdown", "json", "store"}),
+    _SUITE: _Way(_beside_peers, _TIMING | {"peers", "no_new_results", "json", "store"}),
     "list": _Way(_list, frozenset()),
-    "regret": _Way(_regret, _TIMING | {"markdown", "candidates", "csv", "stored"}),
+    "regret": _Way(_regret, _TIMING | {"candidates", "csv", "stored"}),
     "static": _Way(_static, frozenset({"against", "json", "machine", "target", "threads", "write"})),
 }
 

@@ -14,7 +14,7 @@ from ...ir.errors import GathernestError
 from ...kernels.host.cpu import PACKAGE, cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
-from ..console.terminal import UsageError, markdown_table, time_text
+from ..console.terminal import UsageError, time_text
 from .cases import APART, larger_than
 from .measure import OURS, Measured, geometric_mean
 
@@ -243,17 +243,6 @@ def summary(report: Report) -> list[str]:
 
 def _mean_text(mean: Mean) -> str:
     return f"{ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
-
-
-def as_markdown(report: Report) -> str:
-    """Return the tables in Markdown, each with the means below it, then machine and versions."""
-    parts: list[str] = []
-    for title, shown in report.by_result.items():
-        columns, rows = table_of(shown)
-        cells = ([str(cell) for cell in row] + [""] * (len(columns) - len(row)) for row in rows)
-        table = markdown_table([f"case, {title}", *columns[1:]], cells)
-        parts += [table, "\n".join(f"* {' '.join(line.split())}" for line in summary(shown))]
-    return "\n\n".join([*parts, f"{conditions(report)}.\n"])
 
 
 def conditions(report: Report) -> str:

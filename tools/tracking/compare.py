@@ -93,7 +93,7 @@ def seconds(text: str) -> float:
 
 def check_outputs(options: argparse.Namespace) -> None:
     """Check that the file of --json can be written, and that standard output has one text; raises UsageError."""
-    if options.markdown and options.json == "-":
+    if getattr(options, "markdown", False) and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     if options.json not in (None, "-"):
         check_file("--json", options.json)

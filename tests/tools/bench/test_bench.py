@@ -42,11 +42,31 @@ def test_json_on_standard_output_is_all_there_is(gathernest):
     assert set(found["new"]["families"]) == {"rows"}
 
 
-@pytest.mark.thorough
-def test_markdown_is_a_table_of_markdown(gathernest):
-    ended = gathernest(*BESIDE_NUMPY, "--case", "nd-pairs-rows", "--markdown")
-    assert ended.out.startswith("| case, into a given result | time | numpy |")
-    assert ended.out.count("| nd-pairs-rows | ") == 2
+def test_a_gather_of_ones_own_is_timed_beside_peers(gathernest):
+    ended = gathernest(*BESIDE_NUMPY, "--data", "60x4x5xf32", "--indices", "60x3xi32", "--axis", "1", "--json", "-")
+    assert ended.status == 0
+    found = json.loads(ended.out)
+    (case,) = found["cases"]
+    assert (case["data"], case["indices"], case["axis"]) == ([60, 4, 5], [60, 3], 1)
+    assert set(case["median_us"]) == {"gathernest", "numpy"}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("--data 0x4xf32 --indices 3xi64", 1, "bench makes contiguous arrays with elements"),
+        ("--data 4x4xbf16 --indices 3xi64", 1, "bench makes contiguous arrays with elements"),
+        ("--data 9x4xf32 --indices 3xi64 --operator gather_mean", 1, "bench compares gather, gather_nd, gather_elem"),
+        ("--data 9x4xf32 --indices 3xi64 --axis 2", 1, "axis 2 is out of range [-2, 1]"),
+        ("--data 9x4xf32", 2, "--data is for --indices; add --indices"),
+        ("--axis 1", 2, "--axis is for --data; add --data"),
+        ("--data 9x4xf32 --indices 3xi64 --case rows-8B", 2, "--data is a gather of your own; leave out --case"),
+    ],
+)
+def test_a_gather_of_ones_own_that_cannot_be_is_an_error(gathernest, words, status, message):
+    ended = gathernest("bench", *words.split())
+    assert (ended.status, ended.out) == (status, "")
+    assert message in ended.err
 
 
 @pytest.mark.thorough

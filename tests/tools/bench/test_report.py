@@ -14,7 +14,7 @@ from gathernest.kernels.machine.traffic import Traffic
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench.cases import SUITE, Case
 from gathernest.tools.bench.measure import Measured
-from gathernest.tools.bench.report import Report, as_json, as_markdown, conditions, ratio_text, summary, table_of
+from gathernest.tools.bench.report import Report, as_json, conditions, ratio_text, summary, table_of
 from gathernest.tools.console.terminal import print_table, time_text
 
 
@@ -107,7 +107,6 @@ def test_report_is_the_reviewed_one_in_every_form(name, golden):
         "summary": [line for shown in filter(None, (found, found.of_new_results)) for line in summary(shown)],
         "wrong": found.wrong,
         "conditions": [text],
-        "markdown": as_markdown(found).splitlines()[:-1],
         "json": json.dumps(facts, indent=1, ensure_ascii=False).splitlines(),
     }
     golden(f"bench/{name}.txt", "\n".join("\n".join([f"== {part}", *lines]) for part, lines in parts.items()))
