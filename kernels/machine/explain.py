@@ -127,7 +127,7 @@ class Explanation:
         passes: list[tuple[str, ...]] = []
         for each in self.ablations:
             *before, last = each.left_out.replace("},", "},\n").splitlines()  # passes that are left out together
-            found = (f"rejected: {each.rejected}",)
+            found = (f"other steps need it: {each.rejected}",)
             if each.measured_us is not None and each.times_as_fast is not None:
                 found = _us(each.measured_us), f"{each.times_as_fast:.2f}x"
             passes += [*((name,) for name in before), (last, *found)]

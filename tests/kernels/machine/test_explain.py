@@ -74,7 +74,7 @@ def test_rejected_rest_is_reported_with_its_reason():
     assert tiles.left_out == TILED and tiles.measured_us is None
     assert tiles.rejected is not None and tiles.rejected.startswith("the nest has no loop 'indices_o'")
     assert parallel.rejected is None
-    assert f"rejected: {tiles.rejected}" in str(found)
+    assert f"other steps need it: {tiles.rejected}" in str(found)
 
 
 def test_two_prefetches_are_left_out_together_and_have_a_line_each():
