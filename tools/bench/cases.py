@@ -43,7 +43,14 @@ def own_case(operator: str, data: str, indices: str, axis: int, batch_dims: int)
         )
     found = {"axis": 0, "batch_dims": 0} | problem.operator.attributes()
     names = dtype.name, problem.indices.dtype.name
-    return Case("own", "own", problem.table.shape, problem.indices.shape, operator, *names, **found)  # type: ignore
+    case = Case("own", "own", problem.table.shape, problem.indices.shape, operator, *names, **found)  # type: ignore
+    ranks = len(case.data), len(case.indices)
+    if (case.is_gradient and (case.axis or ranks[1] != 1)) or (case.is_reduction and ranks != (2, 2)):
+        raise InvalidGatherError(
+            "bench compares gradients along axis 0 by indices of one dimension, and bags of data and indices of two; "
+            f"got --data {data} --indices {indices} --axis {axis}"
+        )
+    return case
 
 
 def larger_than(case: Case, cache_bytes: int) -> bool:

@@ -58,6 +58,8 @@ def test_a_gather_of_ones_own_is_timed_beside_peers(gathernest):
         ("--data 4x4xbf16 --indices 3xi64", 1, "bench makes contiguous arrays with elements"),
         ("--data 9x4xf32 --indices 3xi64 --operator gather_mean", 1, "bench compares gather, gather_nd, gather_elem"),
         ("--data 9x4xf32 --indices 3xi64 --axis 2", 1, "axis 2 is out of range [-2, 1]"),
+        ("--data 9x4xf32 --indices 3x2xi64 --operator gather_grad", 1, "bench compares gradients along axis 0"),
+        ("--data 9x4x2xf32 --indices 3x2xi64 --operator gather_max", 1, "bench compares gradients along axis 0"),
         ("--data 9x4xf32", 2, "--data is for --indices; add --indices"),
         ("--axis 1", 2, "--axis is for --data; add --data"),
         ("--data 9x4xf32 --indices 3xi64 --case rows-8B", 2, "--data is a gather of your own; leave out --case"),
