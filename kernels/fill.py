@@ -84,6 +84,8 @@ def _holds(element: np.ndarray, given: Any) -> bool:
     if _is_inexact(element.dtype):
         wide, wanted = (part.astype(_INEXACT.get(element.dtype.kind, np.float64)) for part in (element, given))
         return bool(np.isnan(wide) == np.isnan(wanted) and np.isinf(wide) == np.isinf(wanted))
+    if {element.dtype.kind, given.dtype.kind} <= set("biu"):  # what wraps around would wrap back
+        return int(element) == int(given)
     back = element.astype(given.dtype)
     return bool(back == given) or bool(back != back and given != given)
 

@@ -390,7 +390,11 @@ class Kernels:
         if self._child is None:
             missing.state = "failed"
             return
-        self._child.ask(missing.plan)
+        try:
+            self._child.ask(missing.plan)
+        except pickle.PicklingError as error:  # the package was imported anew beside this one
+            missing.state = "failed"
+            self.notes.append(f"the compile service cannot be asked: {error}")
 
     def _is_asked(self, plan: Plan) -> bool:
         """Return whether the child has been asked for a kernel that it has not answered."""

@@ -95,6 +95,30 @@ def test_a_fill_value_with_a_unit_is_for_data_of_its_kind_alone(dtype, value):
         gn.gather(data, [5], bounds=gn.Fill(value))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        *[("u8", -1), (">u8", -(2**63)), ("i8", 2**63), ("i8", np.uint64(2**64 - 1)), ("i1", np.uint8(255))],
+        *[("u4", np.int32(-5)), ("?", 2), ("i2", np.float32(0.5)), (ml_dtypes.uint4, ml_dtypes.int4(-1))],
+    ],
+)
+def test_a_fill_value_beyond_an_integer_dtype_is_rejected(dtype, value):
+    for call in (
+        lambda: gn.gather(np.zeros(2, dtype), [5], bounds=gn.Fill(value)),
+        lambda: gn.take(np.zeros(2, dtype), [5], mode="fill", fill_value=value),
+    ):
+        with pytest.raises(gn.InvalidGatherError, match="cannot hold the fill value"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("u8", 2**64 - 1), ("i8", np.uint64(5)), ("i1", 2.0), ("u1", True), (ml_dtypes.int4, np.int8(-8)), (">i4", -1)],
+)
+def test_a_fill_value_of_another_type_is_taken_where_the_dtype_holds_it(dtype, value):
+    assert int(gn.gather(np.zeros(2, dtype), [5], bounds=gn.Fill(value))[0]) == int(value)
+
+
 @pytest.mark.parametrize("dtype", ["U1", object, np.dtypes.StringDType()], ids=str)
 def test_a_fill_value_of_text_is_a_text(dtype):
     data = np.array(["a", "b"], dtype)

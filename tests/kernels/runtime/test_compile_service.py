@@ -265,6 +265,27 @@ def test_a_service_that_idles_is_started_again(mode):
 
 
 @pytest.mark.thorough
+def test_functions_of_a_package_that_was_imported_anew_go_on(python, cache_dir):
+    code = """
+        import sys
+        import numpy as np
+        import gathernest as gn
+
+        data, indices, old = np.arange(20.0).reshape(5, 4), np.array([4, 1]), gn.gather
+        old(data, indices)
+        for name in [name for name in sys.modules if name.startswith("gathernest")]:
+            del sys.modules[name]
+        import gathernest as again
+        for _ in range(4):
+            again.gather(data.astype("f4"), indices)
+        again.wait()
+        for _ in range(4):
+            assert (old(data.astype("i2"), indices) == data[indices]).all()
+    """
+    python(code, GATHERNEST_COMPILE="background", GATHERNEST_CACHE_DIR=str(cache_dir))
+
+
+@pytest.mark.thorough
 def test_threads_and_forks_get_right_results_while_the_service_is_killed(mode, python, cache_dir):
     code = """
         import os, signal, threading, time
