@@ -75,6 +75,8 @@ def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None, n
     if units > 1:
         shape, strides = (*shape, units), (*strides, dtype.itemsize)
     if isinstance(view, ViewAttr):
+        if any(dim >= len(shape) for group in view.groups for dim in group):
+            raise InternalError(f"{name} of {ArraySpec.of(array)}: {view} names a dimension that it does not have")
         shape, strides = view_dims(view.groups, shape, strides)
     if isinstance(type_, MemRefType):
         _check_layout(name, array, type_, shape, strides)

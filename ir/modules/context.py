@@ -11,13 +11,15 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
-from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.builtin import Builtin, MemRefType, ModuleOp
 from xdsl.dialects.func import Func, FuncOp
+from xdsl.dialects.memref import DimOp
 from xdsl.dialects.tensor import Tensor
 from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRLexer
 
@@ -92,9 +94,14 @@ def print_generic(module: ModuleOp) -> str:
 
 
 def verify_module(module: ModuleOp) -> None:
-    """Run our dominance check, which xDSL lacks, and xDSL's verifier; raises VerifyException."""
+    """Run the checks that xDSL lacks, of dominance and of `memref.dim`, and xDSL's verifier; raises VerifyException."""
     check_dominance(module)
     module.verify()
+    for op in module.walk():
+        if isinstance(op, DimOp) and isinstance(kind := op.source.type, MemRefType):
+            dim = const_evaluate_operand(op.index)
+            if dim is not None and not 0 <= dim < kind.get_num_dims():
+                raise _at(op, f"memref.dim: {kind} has dimensions from 0 to {kind.get_num_dims() - 1}, got {dim}")
 
 
 def check_dominance(root: Operation) -> None:
@@ -117,13 +124,16 @@ def _check_block(block: Block, visible: set[SSAValue]) -> None:
     for op in block.ops:
         for number, operand in enumerate(op.operands):
             if operand not in visible:
-                error = VerifyException(
-                    f"{op.name}: expected operand #{number} ({_describe(operand)}) to be defined before its use"
-                )
-                error.op = op  # type: ignore[attr-defined]
-                raise error
+                said = f"{op.name}: expected operand #{number} ({_describe(operand)}) to be defined before its use"
+                raise _at(op, said)
         _check_regions(op, visible)
         visible.update(op.results)
+
+
+def _at(op: Operation, message: str) -> VerifyException:
+    error = VerifyException(message)
+    error.op = op  # type: ignore[attr-defined]
+    return error
 
 
 def _describe(value: SSAValue) -> str:

@@ -177,7 +177,7 @@ class _Emitter(VectorEmitter):
             self.op(op)
 
     def op(self, op: Operation) -> None:
-        self.printed = op.parent
+        self.printed = op
         if isinstance(op, _PRINTED_WHERE_USED) or op in self.in_lanes or _is_left_out(op):
             return
         if (

@@ -9,6 +9,7 @@ import builtins
 import keyword
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -75,7 +76,10 @@ class Naming:
         self.intrinsics: set[str] = set()
         self.main = Function("gather", function)
         self.current = self.main
-        self.printed: Block | None = None
+        self.printed: Operation | None = None
+        # How many parts of each row a block takes, and the names of the addresses of rows.
+        self.parts_of_rows: dict[Block | None, Counter[tuple[SSAValue, ...]]] = {}
+        self.rows: dict[tuple[Block | None, str], str] = {}
 
     def reserve(self, argument: SSAValue) -> None:
         """Keep values from taking the names that an argument's sizes and strides will have."""
@@ -170,9 +174,10 @@ class Naming:
     def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:
         """Return the two arguments that every load and store begins with: base address and byte offset.
 
-        A subscript of a view counts steps of the last of the dimensions that it merges.
+        A subscript of a view counts steps of the last of the dimensions that it merges. Where operations of the block
+        take several parts of a row, its address is computed once: that saves Numba up to half of its time.
         """
-        view = source.owner
+        view, is_shared = source.owner, self._is_shared(source, subscripts)
         lasts = [group[-1] for group in merged_dims(view)] if isinstance(view, memref.CollapseShapeOp) else None
         source = SSAValue.get(viewed(source), type=MemRefType)
         fixed, varying = list[str](), list[str]()
@@ -180,13 +185,37 @@ class Naming:
             place = self.value(subscript)
             if place != "0":
                 stride = self.stride(source, dim if lasts is None else lasts[dim])
-                terms = varying if self._varies(subscript) else fixed
+                is_part = isinstance(subscript.owner, arith.ConstantOp) if is_shared else self._varies(subscript)
+                terms = varying if is_part else fixed
                 terms.append(place if stride == "1" else f"{place} * {stride}")
         width = element_size_bytes(source.type.element_type)
         base = self.current.use(self.name(source))
-        if fixed and varying:
+        if fixed and (varying or is_shared):
             base = f"{base} + {_scaled(width, fixed)}"
+            base = self._row(base) if is_shared else base
+            return f"{base}, {_scaled(width, varying)}"
         return f"{base}, {_scaled(width, varying or fixed)}"
+
+    def _is_shared(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
+        """Return whether several operations of the block that is printed take parts of a row, at constant places."""
+        assert self.printed is not None
+        block = self.printed.parent
+        if block not in self.parts_of_rows:
+            found = self.parts_of_rows[block] = Counter[tuple[SSAValue, ...]]()
+            for op in block.ops if block is not None else ():
+                array = next((at for at, value in enumerate(op.operands) if isinstance(value.type, MemRefType)), None)
+                if array is not None and isinstance(op.operands[-1].owner, arith.ConstantOp):
+                    found[tuple(op.operands[array:-1])] += 1
+        return self.parts_of_rows[block][(source, *subscripts[:-1])] > 1
+
+    def _row(self, address: str) -> str:
+        """Return the name of an address, such as `data_at`, which is computed in the block that is printed."""
+        assert self.printed is not None
+        key = self.printed.parent, address
+        if key not in self.rows:
+            self.rows[key] = self.current.define(self.fresh(f"{address.partition(' ')[0]}_at"))
+            self.current.add(f"{self.rows[key]} = {address}", self.printed)
+        return self.rows[key]
 
     def base_address(self, source: SSAValue, subscripts: Sequence[SSAValue | None]) -> str:
         """Return the address of an element of an argument whose other subscripts, given as None, are 0."""
@@ -202,11 +231,13 @@ class Naming:
 
         The other subscripts make an address that the loop does not change; a constant has its place in the instruction.
         """
+        assert self.printed is not None
         owner = subscript.owner
         while isinstance(owner, arith.IndexCastOp):
             owner = owner.input.owner
         return (
-            isinstance(owner, arith.ConstantOp) or (owner if isinstance(owner, Block) else owner.parent) is self.printed
+            isinstance(owner, arith.ConstantOp)
+            or (owner if isinstance(owner, Block) else owner.parent) is self.printed.parent
         )
 
     def call(self, name: str, *arguments: str) -> str:

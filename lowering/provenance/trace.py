@@ -184,7 +184,8 @@ def _arrays(line: Line, source: Sequence[Line]) -> set[str]:
     Elements of an array that are not named have the empty name.
     """
     pattern = _ACCESSES.get(line.kind)
-    return set() if pattern is None else {name for at in line.origins for name in pattern.findall(source[at].text)}
+    names = {name for at in line.origins for name in pattern.findall(source[at].text)} if pattern is not None else set()
+    return {re.sub(r"_at(_\d+)?$", "", name) for name in names}  # `data_at` is the address of a row of data
 
 
 def _usual_arrays(assembly: Level, arrays: Mapping[int, set[str]]) -> dict[int, str]:

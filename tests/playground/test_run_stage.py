@@ -130,3 +130,19 @@ def test_a_gather_that_must_be_rejected_and_is_not_is_a_difference():
     wrong = gn.compile("gather", DATA, INDICES).problem
     difference = check_stage(parsed(kernel.stages["fold-bounds"]), wrong, DATA, INDICES + 5, "interpreter")
     assert "it must be rejected (index 6 at position (0, 0) of indices is out of range [-5, 4]" in str(difference)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("pattern", "into", "message"),
+    [
+        (r"inner\[1\]", "inner[7]", r"^data of 5x8xf32: #gather.view<.*> names a dimension that it does not have; the stage"),
+        (r"arith.constant 3 : index", f"arith.constant {2**63 - 1} : index", r"memref.dim: memref<.*> has dimensions"),
+    ],
+)
+def test_a_dimension_that_an_array_does_not_have_is_an_error(engine, pattern, into, message):
+    text = gn.compile("gather", DATA, INDICES[0]).stages["lower-to-nest"]
+    edited, count = re.subn(pattern, into, text, count=1)
+    assert count
+    with pytest.raises(gn.GathernestError, match=message):
+        gn.run_stage(edited, DATA, INDICES[0], engine=engine)
