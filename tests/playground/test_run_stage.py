@@ -136,7 +136,7 @@ def test_a_gather_that_must_be_rejected_and_is_not_is_a_difference():
 @pytest.mark.parametrize(
     ("pattern", "into", "message"),
     [
-        (r"inner\[1\]", "inner[7]", r"^data of 5x8xf32: #gather.view<.*> names a dimension that it does not have; the stage"),
+        (r"inner\[1\]", "inner[7]", r"^data of 5x8xf32: .* names a dimension that it does not have; the stage"),
         (r"constant 3 : index", f"constant {2**63 - 1} : index", r"memref.dim: memref<.*> has dimensions"),
     ],
 )
