@@ -133,7 +133,7 @@ def test_a_timeout_of_a_signal_handler_is_no_error_of_the_compiler(python, tmp_p
 def test_a_call_works_after_one_that_was_interrupted_at_any_moment(python):
     """200 calls are interrupted with GATHERNEST_TEST_EXAMPLES=10."""
     draw = random.Random(0)
-    delays = [draw.uniform(0.05, 1.5) for _ in range(examples(20))]
+    delays = [draw.uniform(0.05, 1.5) for _ in range(examples(12))]
     with ThreadPoolExecutor(2) as pool:
         got = list(pool.map(lambda delay: python(CODE + AFTER_A_DELAY.replace("DELAY", str(delay))), delays))
     assert {text.splitlines()[-1] for text in got} == {"right"}

@@ -324,7 +324,8 @@ def reduction_cases() -> list[Case]:
     return cases
 
 
-SHAPES = [*shape_cases(erase_sizes=True), *shape_cases(erase_sizes=False)]
+# Half of the shapes with sizes that the code knows, and the other half without.
+SHAPES = [*shape_cases(erase_sizes=True)[::2], *shape_cases(erase_sizes=False)[1::2]]
 CASES = {case.name: case for case in [*bounds_cases(), *SHAPES, *gradient_cases(), *reduction_cases()]}
 
 
