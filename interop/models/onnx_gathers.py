@@ -321,7 +321,7 @@ SCRIPT_LOOP = (
     f"OP(Mul({_SCRIPT_ROWS}, Unsqueeze(Slice(weights, {_PART}), [1])), [0], keepdims=0), inputs='i c')"
 )
 # What torch.onnx.export(dynamo=True) writes: all rows are gathered and multiplied before, and each iteration appends
-# those of a bag to a sequence, reduced. The last bag may end with the indices, or be divided by its length. Where the
+# the reduced rows of a bag to a sequence. The last bag may end with the indices, or be divided by its length. Where the
 # sizes are known, counts and factors are constants.
 _ALL_ROWS = "Mul(Gather(table, indices), Unsqueeze(factors, [1]) | column)"
 _AT, _NEXT = "Reshape(i, [-1])", "Add(Reshape(i, [-1]), 1)"
@@ -447,11 +447,11 @@ def _reduce_sequence(
     """Return the bags between offsets, whose rows are multiplied by factors; the runtime reads all rows before.
 
     The size is the number of indices, or an array of that length, where the last bag ends with it or is divided by it.
-    `constants` are the number of indices and that of the last bag, where these are some.
+    `constants` are the number of indices and the number of the last bag, where the model has these as constants.
     """
     bags = int(count.reshape(()))
     if constants[0] not in (None, [len(indices)]) or constants[1] not in (None, bags - 1):
-        raise ModelError("constants are those of other bags")
+        raise ModelError("the constants belong to other bags")
     factors = factors.reshape(-1) if factors.shape == (len(indices), 1) else factors
     if offsets.ndim != 1 or indices.ndim != 1 or len(offsets) < bags + (not ends_last) or bags < 1:
         raise ModelError("these bags are no parts of a vector of indices")

@@ -97,15 +97,10 @@ def verify_module(module: ModuleOp) -> None:
     """Run the checks that xDSL lacks, of dominance and of `memref.dim`, and xDSL's verifier; raises VerifyException."""
     check_dominance(module)
     module.verify()
-    for op in module.walk():
-        if isinstance(op, DimOp) and isinstance(kind := op.source.type, MemRefType):
-            dim = const_evaluate_operand(op.index)
-            if dim is not None and not 0 <= dim < kind.get_num_dims():
-                raise _at(op, f"memref.dim: {kind} has dimensions from 0 to {kind.get_num_dims() - 1}, got {dim}")
 
 
 def check_dominance(root: Operation) -> None:
-    """Check every operation below `root`; raises VerifyException, whose `op` uses an operand that is not defined."""
+    """Check every operation below `root`; raises VerifyException, whose `op` uses something that is not defined."""
     _check_regions(root, set())
 
 
@@ -126,6 +121,10 @@ def _check_block(block: Block, visible: set[SSAValue]) -> None:
             if operand not in visible:
                 said = f"{op.name}: expected operand #{number} ({_describe(operand)}) to be defined before its use"
                 raise _at(op, said)
+        if isinstance(op, DimOp) and isinstance(kind := op.source.type, MemRefType):
+            dim = const_evaluate_operand(op.index)
+            if dim is not None and not 0 <= dim < kind.get_num_dims():
+                raise _at(op, f"memref.dim: {kind} has dimensions from 0 to {kind.get_num_dims() - 1}, got {dim}")
         _check_regions(op, visible)
         visible.update(op.results)
 

@@ -86,7 +86,7 @@ def host_cpu() -> tuple[str, str]:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, *levels: int) -> None:
-    """Run LLVM's passes of a level on a module, and then those of the next."""
+    """Run LLVM's passes on a module, once for each level."""
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     for level in levels:
         options = llvm.create_pipeline_tuning_options(level)

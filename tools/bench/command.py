@@ -18,6 +18,7 @@ from ..console.terminal import (
     Parser,
     UsageError,
     add_option,
+    check_json,
     integer,
     make_console,
     positive,
@@ -117,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         own = options.operator or "gather", options.data, options.indices
         cases = [own_case(*own, options.axis or 0, options.batch_dims or 0)]
-    compare.check_outputs(options)
+    check_json(options.json)
     return WAYS[way].run(cases, options)
 
 

@@ -237,6 +237,12 @@ def check_file(option: str, path: Path | str, *, makes_folder: bool = False) -> 
     return place
 
 
+def check_json(path: str | None) -> None:
+    """Check the file of --json, where one is named and it is not standard output; raises UsageError."""
+    if path not in (None, "-"):
+        check_file("--json", path)
+
+
 def check_folder(option: str, path: Path | str, content: str) -> None:
     """Check that a folder for `content` is there or can be made; raises UsageError."""
     place = _check_place(option, path, "folder")

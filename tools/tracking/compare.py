@@ -20,7 +20,7 @@ from ..console.terminal import (
     Parser,
     UsageError,
     add_option,
-    check_file,
+    check_json,
     make_console,
     positive,
     progress,
@@ -91,14 +91,6 @@ def seconds(text: str) -> float:
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
-def check_outputs(options: argparse.Namespace) -> None:
-    """Check that the file of --json can be written, and that standard output has one text; raises UsageError."""
-    if getattr(options, "markdown", False) and options.json == "-":
-        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
-    if options.json not in (None, "-"):
-        check_file("--json", options.json)
-
-
 def run(options: argparse.Namespace) -> int:
     """Compare the revisions, print the result, and return the exit status: 1 is for regressions alone."""
     from ...kernels.host.checkout import RevisionError
@@ -110,7 +102,9 @@ def run(options: argparse.Namespace) -> int:
         _check_version(text)
     if options.base is None and not options.versions:
         raise UsageError("name a revision to compare with, such as main; or other packages, --with numba==0.69.0")
-    check_outputs(options)
+    if options.markdown and options.json == "-":
+        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
+    check_json(options.json)
     benchmarks = chosen(options.case, full_size=options.full_size)
     try:
         with ExitStack() as stack:
