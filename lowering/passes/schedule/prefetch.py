@@ -45,7 +45,6 @@ from ...schedule.steps import WHOLE_ROW
 
 MAX_TILE_AHEAD = 64  # indices of the next tile for each addition
 MAX_ROWS = 4096  # of a step: MAX_LINES for each of the 64 iterations that `unroll` puts in a step at most
-MAX_SLICE_LINES = 64
 
 # A read of data or, in a gradient, an addition to the table.
 Access = memref.LoadOp | vector.LoadOp | AccumulateOp
@@ -82,11 +81,10 @@ class Prefetch(ModulePass, steps.Prefetch):
                                               for inner in 0..m
                                                 out[i, j] = data[p, j]
 
-    **Slices** are the parts of grad that a gradient adds. A slice of known size is prefetched whole, at the start of
-    the iteration: its lines, and the line of its last element. For other slices, each step of the innermost loop
-    prefetches its own place in the later slice. In the last iterations the last slice replaces slices that do not
-    exist. (A processor prefetches consecutive rows itself, but not beyond a page; and where an owner adds every other
-    row, it prefetches the rows between.)
+    **Slices** are the parts of grad that a gradient adds. Each step of the innermost loop prefetches its own place in
+    the later slice. In the last iterations the last slice replaces slices that do not exist. (A processor prefetches
+    consecutive rows itself, but not beyond a page; and where an owner adds every other row, it prefetches the rows
+    between.)
 
     before                              after prefetch{what=slices loop=indices ahead=1 locality=2}
         for indices in 0..n                 for indices in 0..n
@@ -461,11 +459,7 @@ def _within(builder: NestBuilder, memory: SSAValue, first: SSAValue, offset: int
 def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> None:
     load = _added_element(loop)
     innermost, (memory, *subscripts) = next(enclosing_loops(load)), load.operands
-    row = SSAValue.get(memory, type=MemRefType).type.get_shape()[-1]
-    line = line_elements(memory)
-    is_row = innermost is not loop and subscripts[-1] is innermost.induction
-    is_whole = is_row and 0 < row <= MAX_SLICE_LINES * line and static_size(innermost.lower) == 0
-    if is_whole and inductions_of(subscripts[:-1], loop) - {loop.induction}:
+    if inductions_of(subscripts, loop) - {loop.induction, innermost.induction}:
         raise ScheduleError(
             f"prefetch: the place of the slices that {loop.label} adds depends on a loop inside of it; expected the "
             "loop that counts them"
@@ -474,12 +468,9 @@ def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> 
     later = _later_iteration(builder, loop, _end_of_slices(loop), options.ahead)
     of_row = [place for place in subscripts if not inductions_of([place], loop) - {loop.induction}]
     mapping = clone_slice(slice_of(of_row, loop), builder, later)
-    if not is_whole and innermost is not loop:
+    if innermost is not loop:
         return _sweep(innermost, load, memory, subscripts, of_row, mapping, options)
-    places = [mapping.get(place, place) for place in subscripts]
-    ends = [builder.index(end) for end in dict.fromkeys([*range(0, row, line), row - 1]) if is_whole]
-    for last in ends or places[-1:]:
-        builder.insert(PrefetchOp(memory, [*places[:-1], last], options.locality))
+    builder.insert(PrefetchOp(memory, [mapping.get(place, place) for place in subscripts], options.locality))
 
 
 def _end_of_slices(loop: LoopOp) -> SSAValue:
