@@ -10,10 +10,12 @@ bytes. The next calls take turns between both ways, and the faster way is kept. 
 replaces itself by the function that won.
 """
 
+import itertools
 import operator
 import os
 import statistics
 import sys
+import textwrap
 import threading
 import time
 import weakref
@@ -95,10 +97,17 @@ class Plan:
     is_trial: bool = False
 
     def __str__(self) -> str:
-        here = sum(entry.is_here for entry in self.entries)
-        count = len(self.entries)
-        head = f"{self.runtime} runs the model; {here} of {count} gather{'s' * (count != 1)} run here"
-        return "\n".join([head, *map(str, self.entries)])
+        here, count = sum(entry.is_here for entry in self.entries), len(self.entries)
+        texts = [f"{self.runtime} runs the model; {here} of {count} gather{'s' * (count != 1)} run here"]
+        for (is_here, reason), group in itertools.groupby(self.entries, operator.attrgetter("is_here", "reason")):
+            alike = list(group)
+            if is_here or len(alike) == 1:
+                texts += map(str, alike)
+            else:
+                names = f"{len(alike)} gathers: {', '.join(entry.node for entry in alike)}"
+                names = textwrap.fill(names, 80, subsequent_indent="  ", break_on_hyphens=False)
+                texts += [names, f"  runtime: {reason}"]
+        return "\n".join(texts)
 
     def __iter__(self) -> Iterator[PlanEntry]:
         return iter(self.entries)
