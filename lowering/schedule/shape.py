@@ -170,7 +170,8 @@ class ScheduledLoop(NamedTuple):
 def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop, ...]:
     """Return the loops of the nest that copies or adds under a schedule, outermost first.
 
-    Where indices are grouped by position, the loops run over positions and, on average, the bag of each.
+    Where indices are grouped by position, the loops run over positions and, on average, the bag of each. Names of loops
+    that the nest does not have are left to the passes, which reject them.
     """
     loops = nest.loops
     if schedule.has(GroupIndices):
@@ -181,7 +182,7 @@ def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop,
     for name, size in loops:
         found.update(_tiled(name, size, cut) if name in cut else {name: size})
     if order:
-        found = {name: found[name] for name in map(LoopName, order)}
+        found = {name: found[name] for name in map(LoopName, order) if name in found}
     if (owned := schedule.get(OwnerComputes)) is not None:
         found = {LoopName("owners"): owned.owners, **found}
     return tuple([ScheduledLoop(name, trips_of, name in parallel) for name, trips_of in found.items()])
