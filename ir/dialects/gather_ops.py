@@ -217,6 +217,8 @@ class OperatorOp(IRDLOperation, ABC):
             )
         if (self.out is None) == (self.result is None):
             raise VerifyException(f"{self.name}: expected either a result or `into`, not both or neither")
+        if self.out in (self.source, self.indices):
+            raise VerifyException(f"{self.name}: expected `into` another memref than {self.SOURCE} and indices")
 
     def _verify_indices(self) -> None:
         assert isinstance(self.indices.type, AnyShaped)

@@ -170,8 +170,8 @@ class ScheduledLoop(NamedTuple):
 def scheduled_loops(nest: NestShape, schedule: Schedule) -> tuple[ScheduledLoop, ...]:
     """Return the loops of the nest that copies or adds under a schedule, outermost first.
 
-    Where indices are grouped by position, the loops run over positions and, on average, the bag of each. Names of loops
-    that the nest does not have are left to the passes, which reject them.
+    Where indices are grouped by position, the loops run over positions and, on average, the bag of each. Loops that the
+    nest does not have are left to the passes.
     """
     loops = nest.loops
     if schedule.has(GroupIndices):

@@ -82,9 +82,8 @@ class Prefetch(ModulePass, steps.Prefetch):
                                                 out[i, j] = data[p, j]
 
     **Slices** are the parts of grad that a gradient adds. Each step of the innermost loop prefetches its own place in
-    the later slice. In the last iterations the last slice replaces slices that do not exist. (A processor prefetches
-    consecutive rows itself, but not beyond a page; and where an owner adds every other row, it prefetches the rows
-    between.)
+    the later slice. In the last iterations the last slice replaces slices that do not exist. (Processors prefetch
+    consecutive rows, but not beyond a page.)
 
     before                              after prefetch{what=slices loop=indices ahead=1 locality=2}
         for indices in 0..n                 for indices in 0..n
@@ -460,10 +459,7 @@ def _prefetch_slices(function: func.FuncOp, loop: LoopOp, options: Prefetch) -> 
     load = _added_element(loop)
     innermost, (memory, *subscripts) = next(enclosing_loops(load)), load.operands
     if inductions_of(subscripts, loop) - {loop.induction, innermost.induction}:
-        raise ScheduleError(
-            f"prefetch: the place of the slices that {loop.label} adds depends on a loop inside of it; expected the "
-            "loop that counts them"
-        )
+        raise ScheduleError(f"prefetch: slices that {loop.label} adds depend on a loop in it; expected their loop")
     builder = builder_at_start(loop, load)
     later = _later_iteration(builder, loop, _end_of_slices(loop), options.ahead)
     of_row = [place for place in subscripts if not inductions_of([place], loop) - {loop.induction}]

@@ -350,6 +350,14 @@ func.func @f(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
 
 // -----
 
+func.func @f(%d: memref<5x4xi32>, %i: memref<5xi64>) {
+  // expected-error@+1 {{gather.gather: expected `into` another memref than data and indices}}
+  gather.gather %d, %i into %d axis 0 batch_dims 0 bounds zero : memref<5x4xi32>, memref<5xi64>, memref<5x4xi32>
+  func.return
+}
+
+// -----
+
 func.func @f(%d: memref<5x4xi32>, %i: tensor<3xi64>) {
   // expected-error@+1 {{expected data and indices both tensors or both memrefs}}
   %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero : memref<5x4xi32>, tensor<3xi64> -> tensor<3x4xi32>

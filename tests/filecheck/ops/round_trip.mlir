@@ -133,9 +133,9 @@ func.func @as_written_1(%t: tensor<5x4xf32>, %i: tensor<3xi64>) {
   func.return
 }
 
-// CHECK: gather.gather %d, %i8 into %d axis 0 batch_dims 0 bounds zero unsigned {note} : memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>
-func.func @as_written_2(%d: memref<5x4xi32>, %i8: memref<5xi8>) {
-  gather.gather %d, %i8 into %d axis 0 batch_dims 0 bounds zero unsigned {note} : memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>
+// CHECK: gather.gather %d, %i8 into %o axis 0 batch_dims 0 bounds zero unsigned {note} : memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>
+func.func @as_written_2(%d: memref<5x4xi32>, %i8: memref<5xi8>, %o: memref<5x4xi32>) {
+  gather.gather %d, %i8 into %o axis 0 batch_dims 0 bounds zero unsigned {note} : memref<5x4xi32>, memref<5xi8>, memref<5x4xi32>
   func.return
 }
 
