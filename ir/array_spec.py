@@ -65,8 +65,11 @@ class ArraySpec:
             return array
         if isinstance(array, str):
             return cls.parse(array)
-        array, spec = np.asarray(array), cls.__new__(cls)
-        spec._set(array.shape, array.dtype, array.strides)  # an existing array needs no checks
+        try:
+            found, spec = np.asarray(array), cls.__new__(cls)
+        except Exception as error:  # of NumPy, or of the array's own library
+            raise InvalidGatherError(f"expected an array or a text such as 3xf32, got {show(array)}: {error}") from None
+        spec._set(found.shape, found.dtype, found.strides)  # an existing array needs no checks
         return spec
 
     @classmethod

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+import numpy as np
+
 from .errors import InvalidGatherError, did_you_mean, show
 from .numbers import MAX_INT64, MIN_INT64
 
@@ -127,6 +129,13 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False, least:
     if least != MIN_INT64:
         wanted = f"a whole number from {least}"
     raise InvalidGatherError(f"{name} must be {wanted}, got {_describe(value)}")
+
+
+def flag_argument(value: Any, name: str) -> bool:
+    """Return `value` as a bool; raises InvalidGatherError, which names the argument, where it is none."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise InvalidGatherError(f"{name} must be True or False, got {_describe(value)}")
 
 
 def _describe(value: Any) -> str:

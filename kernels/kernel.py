@@ -10,7 +10,7 @@ from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import GatherWeighted
 from ..ir.problem import Problem
-from ..ir.semantics import BoundsMode
+from ..ir.semantics import BoundsMode, flag_argument
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from .c_functions.pointer import CallableFromC
@@ -361,6 +361,7 @@ def compile(
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule or the pipeline is not legal for this nest, or both are given.
     """
+    with_out = flag_argument(with_out, "with_out")
     problem = problem_of(
         operator,
         data,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..ir.element_types import check_scale
 from ..ir.errors import GathernestError, InvalidGatherError, show
 from ..ir.operator_spec import GatherNd, Node
-from ..ir.semantics import Bounds, integer_argument
+from ..ir.semantics import Bounds, flag_argument, integer_argument
 from .gather import run_operator
 from .gradient import run_gradient
 from .runtime.array_checks import checked_scale, data_array, index_array, is_lazy, table_array
@@ -113,8 +113,7 @@ def gather_nd(
     """
     node = Node(_text(name, "name"), _names(specified_outputs_name))
     with _named(node):
-        if not isinstance(training, bool | np.bool_):
-            raise InvalidGatherError(f"training must be True or False, got {show(training)}")
+        training = flag_argument(training, "training")
         coefficient = checked_scale(lda_coeff, "lda_coeff")
         array, index_values = data_array(data), index_array(indices)
         if training and (is_lazy(array) or is_lazy(index_values)):
@@ -138,7 +137,7 @@ def _text(value: Any, what: str) -> str:
 
 def _names(values: Any) -> tuple[str, ...]:
     given = (values,) if isinstance(values, str) else () if values is None else values
-    if not isinstance(given, Sequence):
+    if not isinstance(given, list | tuple):
         raise InvalidGatherError(f"specified_outputs_name must be a list of texts, got {show(values)}")
     return tuple(_text(value, "specified_outputs_name") for value in given)
 

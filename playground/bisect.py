@@ -16,6 +16,7 @@ from ..ir.errors import GathernestError, InternalError, InvalidGatherError, Sche
 from ..ir.modules.context import make_context, verify_module
 from ..ir.modules.exec_comment import header
 from ..ir.problem import Problem
+from ..ir.semantics import flag_argument
 from ..kernels.host.dependencies import require
 from ..kernels.kernel import TWO_PIPELINES
 from ..kernels.problems.named_problem import problem_of
@@ -163,6 +164,7 @@ def bisect(
         DependencyError: `prove` is given, and islpy or z3 is not installed.
     """
     problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    prove = flag_argument(prove, "prove")
     if pipeline is None:
         pipeline = make_plan(problem, None if schedule is None else Schedule.parse(schedule)).pipeline
     elif schedule is not None:

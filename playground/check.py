@@ -71,7 +71,7 @@ def _drawn(spec: ArraySpec, least: Any, most: Any, rng: np.random.Generator) -> 
     shape = spec.shape or (1,)  # of a single index, one
     least, most = (np.broadcast_to(np.asarray(bound, object), shape).reshape(-1) for bound in (least, most))
     drawn = [
-        (low, high, int(rng.integers(low, high, endpoint=True)))[min(place % 5, 2)]
+        (low, high, int(rng.integers(low, high, dtype=spec.dtype, endpoint=True)))[min(place % 5, 2)]
         for place, (low, high) in enumerate(zip(least, most, strict=True))
     ]
     return np.array(drawn, object).reshape(spec.shape).astype(spec.dtype)

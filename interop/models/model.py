@@ -29,7 +29,7 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, ModelError, did_you_mean, show
 from ...ir.problem import Problem
-from ...ir.semantics import Shape
+from ...ir.semantics import Shape, flag_argument
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.runtime import RUNTIME
@@ -413,6 +413,7 @@ def load(
         ModelError: the source is none of these, cannot be read or is damaged, or its runtime rejects it.
         DependencyError: a package that such a model needs is missing; says how to install it.
     """
+    allow_external_data = flag_argument(allow_external_data, "allow_external_data")
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
     is_path, is_bytes = isinstance(source, str | os.PathLike), isinstance(source, bytes | bytearray | memoryview)
     if (is_path and Path(source).suffix == ".xml") or _is_a(source, "openvino", "Model"):

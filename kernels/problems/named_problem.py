@@ -11,7 +11,7 @@ from ...ir.element_types import check_scale, is_movable
 from ...ir.errors import InvalidGatherError, did_you_mean, show
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from ...ir.problem import Problem
-from ...ir.semantics import BoundsMode, integer_argument, parse_bounds
+from ...ir.semantics import BoundsMode, flag_argument, integer_argument, parse_bounds
 from ..reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS, check_kernel, check_weighted, weighted_places
 from ..runtime.array_checks import checked_scale, index_spec, spec_of, summation_dtype, table_array
 
@@ -41,6 +41,7 @@ def problem_of(
 ) -> Problem:
     """Return the problem, with a new result, that the arguments of `compile` describe; raises as that does."""
     spec = _operator(operator, axis, batch_dims)
+    weights, quantised = flag_argument(weights, "weights"), flag_argument(quantised, "quantised")
     data_spec = spec_of(data if isinstance(data, ArraySpec | str) else table_array(data))
     indices_spec = index_spec(indices)
     gradient = _gradient(operator, scale, data_spec)

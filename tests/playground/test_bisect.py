@@ -194,6 +194,10 @@ def test_our_own_passes_are_right(gather, options):
     assert gn.bisect(*gather, **options) is None
 
 
+def test_passes_of_a_gather_by_unsigned_indices_of_64_bits_are_right():
+    assert gn.bisect("gather", "10x6xf32", "3xui64", bounds="wrap") is None
+
+
 def test_passes_of_a_gather_by_one_index_are_right():
     assert gn.bisect("gather", "3x4xf32", "i8", bounds="zero") is None
 
