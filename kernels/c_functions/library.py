@@ -30,9 +30,11 @@ from .pointer import without_kernel
 
 # Asks LLVM for the CPUs that it knows, which it prints for the name `help`. A process of its own: it prints to
 # standard error below Python.
+# In a process of its own, as LLVM prints the list, and aborts where it has no code for a CPU.
 _ASK = (
-    "import llvmlite.binding as llvm; llvm.initialize_native_target(); llvm.initialize_native_asmprinter(); "
-    "llvm.Target.from_default_triple().create_target_machine(cpu='help')"
+    "import sys, llvmlite.binding as llvm; llvm.initialize_native_target(); llvm.initialize_native_asmprinter(); "
+    "machine = llvm.Target.from_default_triple().create_target_machine(cpu=sys.argv[1]); "
+    "machine.emit_object(llvm.parse_assembly('define void @f() { ret void }'))"
 )
 _LISTED = re.compile(r"^  (\S+) +- Select the \S+ processor\.$", re.MULTILINE)
 _NATIVE = (None, "native")
@@ -138,7 +140,7 @@ def target_named(cpu: str | None) -> Target:
     """Return the target of that name; of None or `native`, this CPU with the features that the system lets it use.
 
     Raises:
-        UnknownCpuError: LLVM knows no such CPU of this machine's architecture.
+        UnknownCpuError: LLVM knows no such CPU of this machine's architecture, or makes no code for it.
     """
     if cpu in _NATIVE:
         import llvmlite.binding as llvm
@@ -147,6 +149,8 @@ def target_named(cpu: str | None) -> Target:
     if cpu not in (known := _known_cpus()):
         near = did_you_mean(cpu, known) or f"; LLVM has {len(known)} of them, such as {', '.join(known[-3:])}"
         raise UnknownCpuError(f"there is no CPU {show(cpu)} of this architecture{near}")
+    if _ask(cpu).returncode != 0:
+        raise UnknownCpuError(f"LLVM makes no code of 64 bits for the CPU {cpu!r}; name another, such as {known[-1]}")
     return Target(cpu)
 
 
@@ -160,6 +164,9 @@ def machine_for(cpu: str | None) -> Path | str | None:
 
 
 @functools.cache
-def _known_cpus() -> tuple[str, ...]:
-    said = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=False).stderr
-    return tuple(_LISTED.findall(said))
+def _ask(cpu: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", _ASK, cpu], capture_output=True, text=True, check=False)
+
+
+def _known_cpus() -> list[str]:
+    return _LISTED.findall(_ask("help").stderr)
