@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InternalError, InvalidGatherError
+from ...ir.errors import InternalError, InvalidGatherError, show
 from ...ir.operator_spec import GatherElements, GatherNd, GatherWeighted
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds
@@ -68,9 +68,9 @@ class Declaration:
             check_takes_count(problem)
             problem = with_count(problem, max(problem.indices.shape[0], MIN_COUNT))
         default = _name_of(problem, takes_count=takes_count)
-        if name is not None and not _C_NAME.fullmatch(name):
+        if name is not None and not (isinstance(name, str) and _C_NAME.fullmatch(name)):
             raise InvalidGatherError(
-                f"{name!r} is no name for a C function; use letters, digits and _, such as {default}"
+                f"{show(name)} is no name for a C function; use letters, digits and _, such as {default}"
             )
         if name is not None and f" {name} " in _C_WORDS:
             raise InvalidGatherError(f"{name!r} is a word that C or C++ reserves; use another name, such as {default}")

@@ -65,7 +65,7 @@ class Option:
             kind = self.kind if others else kind
         is_list, words = get_origin(kind) is tuple, get_args(kind)
         if get_origin(kind) is Literal:
-            if len(values) == 1 and values[0] in words:
+            if len(values) == 1 and isinstance(values[0], str | int) and values[0] in words:
                 return values[0]
             wanted, hint = " or ".join(map(str, words)), did_you_mean(got, map(str, words))
         elif kind not in KINDS:  # of a pass of another package, which reads it by itself

@@ -153,7 +153,7 @@ class NestScript:
             size: iterations a tile, each of the loop's step.
             tail: `guard` lets the last tile end early; `perfect` demands that the size is known to divide.
         """
-        call = _call("tile", (loop, size), {} if tail == "guard" else {"tail": tail})
+        call = _call("tile", (loop, size), {} if str(tail) == "guard" else {"tail": tail})
         self._step(steps.TileLoops, {"loops": (loop,), "sizes": (size,), "tail": tail}, call)
         name = LoopName(str(loop))
         return LoopHandle(self, name.outer_tile), LoopHandle(self, name.inner_tile)
@@ -185,7 +185,7 @@ class NestScript:
         call = _call("specialize", () if row_bytes is None else (row_bytes,), {})
         known = self._row_bytes
         row_bytes = known if row_bytes is None else row_bytes
-        if known is None or row_bytes != known:
+        if known is None or not isinstance(row_bytes, int) or row_bytes != known:
             has = "there is no row" if known is None else f"rows have {known} bytes, got {show(row_bytes)}"
             raise self._rejected(call, has, [])
         return self._step(steps.SpecializeInner, {"bytes": row_bytes}, call)
