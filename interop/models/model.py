@@ -49,6 +49,8 @@ CALLS_A_TURN, TURNS, SPINNING_NS = 3, 3, 70_000_000
 MAX_TIME_RATIO = 0.95
 # Stop a trial early if a turn takes this many times as long as the runtime alone.
 HOPELESS_RATIO = 2.0
+# Why a gather stays in the runtime while others are tried here.
+UNTRIED = "predicted to save less than its call takes"
 # Keep the decision for this number of combinations of sizes; the model stays whole for others.
 MAX_DECISIONS = 64
 # Remember how to run this number of exact combinations of shapes.
@@ -328,7 +330,7 @@ class _Trial:
             return outputs
         self._turns = _take_turns(self._runtime.run, cut)
         self._way = next(self._turns)
-        self._model._set_plan(_plan(self._runtime, (), self._shapes, "a trial is under way", is_trial=True))
+        self._set_plan((), "a trial is under way", is_trial=True)
         return outputs
 
     def _choose(self) -> tuple[ModelGather, ...]:
@@ -340,7 +342,12 @@ class _Trial:
 
     def _settle(self, way: Run, reason: str, is_here: bool = False) -> None:
         self.settled = way
-        self._model._set_plan(_plan(self._runtime, self._chosen if is_here else (), self._shapes, reason))
+        reason = reason if is_here or not self._runtime.missed else self._runtime.missed
+        self._set_plan(self._chosen if is_here else (), reason)
+
+    def _set_plan(self, here: Sequence[ModelGather], reason: str, *, is_trial: bool = False) -> None:
+        plan = _plan(self._runtime, here, self._shapes, reason, tried=self._chosen, is_trial=is_trial)
+        self._model._set_plan(plan)
 
 
 def _take_turns(run: Run, cut: Run) -> Generator[Run, int, tuple[Run, str, bool]]:
@@ -361,11 +368,18 @@ def _take_turns(run: Run, cut: Run) -> Generator[Run, int, tuple[Run, str, bool]
     # A busy machine may slow one way for a while: the cut model must win each turn, and at its best.
     is_faster = split <= MAX_TIME_RATIO * whole and all(wins) and min(times[1]) < min(times[0])
     text = f"a call of the model takes {split / 1e3:,.0f} µs with such gathers here, {whole / 1e3:,.0f} µs without"
+    text += ", but not in each turn of the trial" * (split < whole and not is_faster)
     return cut if is_faster else run, text, is_faster
 
 
 def _plan(
-    runtime: Runtime, chosen: Sequence[ModelGather], shapes: Mapping[str, Shape], reason: str, *, is_trial: bool = False
+    runtime: Runtime,
+    chosen: Sequence[ModelGather],
+    shapes: Mapping[str, Shape],
+    reason: str,
+    *,
+    tried: Sequence[ModelGather] = (),
+    is_trial: bool = False,
 ) -> Plan:
     entries: list[PlanEntry] = []
     for gather in runtime.gathers:
@@ -373,7 +387,8 @@ def _plan(
             f"{name} {shapes[name]}" if name in shapes else f"{name} {gather.specs[name]}"
             for name in gather.operands[:2]
         )
-        entries.append(PlanEntry(gather.node, gather.kind, shown, gather in chosen, gather.remark or reason))
+        why = reason if not tried or gather in tried else UNTRIED
+        entries.append(PlanEntry(gather.node, gather.kind, shown, gather in chosen, gather.remark or why))
     return Plan(runtime.title, tuple(entries), is_trial)
 
 

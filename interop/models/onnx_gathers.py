@@ -119,8 +119,9 @@ def find_gathers(graph: Graph, order: SumOrder) -> Iterator[ModelGather]:
     for node in graph.proto.graph.node:
         found = find_loop(node, graph, order)
         if found is None and is_own(node, *OPERATORS) and len(node.input) == 2 and len(node.output) == 1:
-            found = find_reduction(node, graph, order) if node.op_type == "Gather" else None
-            found = found or _gather_of(node, graph)
+            found = plain = _gather_of(node, graph)
+            if node.op_type != "GatherElements" and not (plain and plain.added):  # no bag here takes narrow rows
+                found = find_reduction(node, graph, order) or plain
         if found is not None:
             yield found
 
@@ -252,6 +253,10 @@ REDUCTION = f"OP({_PRODUCTS}, axes) | OP({_PRODUCTS}, axes, keepdims=0)"
 def find_reduction(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> ModelGather | None:
     """Return the bags of a Gather whose rows are read by a reduction over the last dimension of its indices alone."""
     (table, indices), rows = node.input, node.output[0]
+    if node.op_type == "GatherND":  # which torch's exporter writes for table[indices]
+        pattern = Pattern(graph)
+        is_rows = not integer(node, "batch_dims", 0) and pattern.match("Unsqueeze(indices, [-1])", indices)
+        indices = pattern.bound["indices"] if is_rows else ""
     spec, index_rank = graph.spec(table), graph.rank(indices)
     if spec is None or spec.dtype not in REDUCED_DTYPES or spec.shape is None or len(spec.shape) != 2 or not index_rank:
         return None
@@ -276,7 +281,7 @@ def find_reduction(node: onnx.NodeProto, graph: Graph, order: SumOrder) -> Model
         return None
     reduce, keeps = REDUCTIONS[reader.op_type], bool(integer(reader, "keepdims", 1))
     compute = partial(_reduce_rows, order=order, reduce=reduce, keeps=keeps, is_mask="mask" in found)
-    kind = f"{reader.op_type} of Gather"
+    kind = f"{reader.op_type} of {node.op_type}"
     return _found(graph, node.name or rows, kind, operands, reader.output[0], BAGS[reduce], compute)
 
 

@@ -82,7 +82,7 @@ class OnnxModel(Runtime):
 def _open_session(proto: onnx.ModelProto, arrays: Arrays, *, is_part: bool = False) -> tuple[str, Run]:
     """Return the name of the runtime that has loaded a model, and a function that runs it there.
 
-    Sessions read the arrays where they lie, so the caller holds them.
+    Sessions read the arrays where they lie, so the function holds them.
     """
     try:
         runtime = RUNTIME.make(lambda: importlib.import_module("onnxruntime"), kind="onnxruntime")
@@ -90,7 +90,8 @@ def _open_session(proto: onnx.ModelProto, arrays: Arrays, *, is_part: bool = Fal
         title, open_model = f"onnx.reference {onnx.__version__}", _open_reference
     else:
         title, open_model = f"ONNX Runtime {runtime.__version__}", partial(_open_onnxruntime, runtime, is_part)
-    return title, with_errors(title, with_errors(title, open_model)(proto, arrays))
+    run = with_errors(title, with_errors(title, open_model)(proto, arrays))
+    return title, lambda inputs, held=arrays: run(inputs)
 
 
 def _open_onnxruntime(runtime: Any, is_part: bool, proto: onnx.ModelProto, arrays: Arrays) -> Run:
@@ -217,7 +218,7 @@ def _take_tensors(
         limits.check("all tensors of the model together", total, "max_total_bytes")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _load_beside(tensor, what, limits, folder, allow_external_data=allow_external_data)
-        if number < initializers and size >= MIN_SHARED_BYTES and dtype.kind in SHARED_KINDS:
+        if number < initializers and size >= MIN_SHARED_BYTES and dtype.isbuiltin == 1 and dtype.kind in SHARED_KINDS:
             arrays[tensor.name] = _array_of(tensor, what, dtype)
             kept = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
             kept.data_location = onnx.TensorProto.EXTERNAL

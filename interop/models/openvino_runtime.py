@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.element_types import is_movable
-from ...ir.errors import ModelError
+from ...ir.errors import BoundsError, ModelError
 from ...ir.operator_spec import Gather, GatherElements, GatherMean, GatherNd, GatherReduce, OperatorSpec
 from ...ir.semantics import Bounds
 from ...kernels.host.dependencies import require
@@ -199,7 +199,10 @@ def _compute(
     indices = indices.astype(np.int32, copy=False)
     if not is_reversed and indices.size and indices.min() < 0:
         raise ModelError("a negative index is read by the runtime")
-    return run_gather(operator, np.asarray(table), indices, Bounds.ERROR).astype(dtype, copy=False)
+    try:
+        return run_gather(operator, np.asarray(table), indices, Bounds.ERROR).astype(dtype, copy=False)
+    except BoundsError:
+        raise ModelError("an index outside of the table is read by the runtime") from None
 
 
 def _find_gather(node: Any) -> ModelGather | None:
@@ -228,20 +231,23 @@ def _find_reduction(node: Any) -> ModelGather | None:
     readers = [target.get_node() for target in node.output(0).get_target_inputs()]
     kind = readers[0].get_type_name() if len(readers) == 1 else ""
     axes = _constant_of(readers[0].input_value(1)) if kind in ("ReduceSum", "ReduceMean") else None
-    table, indices = node.input_value(0), _behind(node.input_value(1), "iu")
-    rows, rank = _spec_of(table), len(_spec_of(indices).shape or ())
+    table, indices = _behind(node.input_value(0), "fiu"), _behind(node.input_value(1), "iu")
+    rows, rank = _spec_of(node.input_value(0)), len(_spec_of(indices).shape or ())
     if axes is None or not rank or axes.reshape(-1).tolist() not in ([-2], [rank - 1]):
         return None
     if rows.dtype != np.float32 or len(rows.shape or ()) != 2:
         return None
     reduce = "mean" if kind == "ReduceMean" else "sum"
-    run = partial(_reduce_rows, reduce=reduce, keeps=readers[0].get_attributes()["keep_dims"])
+    is_reversed, keeps = node.get_type_info().version_id == "opset8", readers[0].get_attributes()["keep_dims"]
+    run = partial(_reduce_rows, reduce=reduce, keeps=keeps, is_reversed=is_reversed)
     return _found(readers[0], [table, indices], GatherMean() if reduce == "mean" else GatherReduce(), run)
 
 
-def _reduce_rows(table: np.ndarray, indices: np.ndarray, *, reduce: str, keeps: bool) -> np.ndarray:
+def _reduce_rows(table: np.ndarray, indices: np.ndarray, *, reduce: str, keeps: bool, is_reversed: bool) -> np.ndarray:
     if not indices.size:
         raise ModelError("bags without an index are reduced by the runtime")
+    if is_reversed:
+        indices = np.where(indices < 0, indices + len(table), indices)
     found = _compute_bag(table, indices, form="EmbeddingBagPacked", reduce=reduce)
     return np.expand_dims(found, -2) if keeps else found
 
@@ -259,7 +265,7 @@ def _find_bag(node: Any) -> ModelGather | None:
             return None  # an empty bag is a row of the table
         others = others[1:]
     operands = [_behind(operands[0], "fiu"), *(_behind(port, "iu") for port in operands[1:]), *others]
-    dtypes = {_spec_of(port).dtype for port in (operands[0], node.output(0), *others)}
+    dtypes = {_spec_of(port).dtype for port in (node.output(0), *others)}
     if dtypes != {np.dtype(np.float32)} or reduce not in ("sum", "mean"):
         return None
     run = partial(_compute_bag, form=form, reduce=reduce)
@@ -271,6 +277,9 @@ def _compute_bag(table: np.ndarray, indices: np.ndarray, *others: np.ndarray, fo
     """Reduce the rows of bags in their order, as OpenVINO does."""
     if indices.size and (indices.min() < 0 or indices.max() >= len(table)):
         raise ModelError("an index outside of the table is read by the runtime")
+    if table.dtype != np.float32:  # the rows alone are widened
+        rows = run_gather(Gather(0), np.asarray(table), indices, Bounds.ERROR).astype(np.float32)
+        table, indices = rows.reshape(-1, table.shape[1]), np.arange(indices.size).reshape(indices.shape)
     cut: dict[str, Any] = {}
     if form == "EmbeddingBagOffsets":
         cut["offsets"], *others = others[0].astype(np.int64), *others[1:]  # type: ignore[assignment]

@@ -175,6 +175,7 @@ class Runtime(ABC):
         optional: the names of inputs that have a value in the model.
         outputs: the names of the outputs in the model's order; one may be there twice.
         gathers: what can be left out of the model, in the order of its nodes.
+        missed: why the latest call ran whole that was to run cut, if any has.
         _input_names: the input that gives it, by the name of a value in the graph.
         _results: the names of the values in the graph that are the outputs.
     """
@@ -187,6 +188,7 @@ class Runtime(ABC):
     gathers: Sequence[ModelGather]
     _input_names: Mapping[str, str]
     _results: Sequence[str]
+    missed: str = ""
     _measured: tuple[Sequence[str], Run] | None = None
 
     @abstractmethod
@@ -232,8 +234,8 @@ class Runtime(ABC):
                         operands = [found.tables[n] if n in found.tables else values[n] for n in found.operands]
                         values[found.result] = found.compute(*operands)
                 return [values[name] for name in self._results]
-            except (GathernestError, MemoryError):  # the runtime says what is wrong, or takes what is not taken here
-                misses += 1
+            except (GathernestError, MemoryError) as error:  # the runtime says what is wrong, or takes it
+                misses, self.missed = misses + 1, str(error)
             return self.run(inputs)
 
         return run

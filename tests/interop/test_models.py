@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.interop.models import model as models
 
 from .cutting import check_gathers
 
@@ -208,6 +209,42 @@ def test_plan_says_of_each_gather_where_it_runs_and_why(runtime):
     assert str(next(iter(model.plan))).splitlines() == ["rows: Gather of table (4, 2) by tokens (1, 3)", lines[2]]
 
 
+def test_plan_says_what_was_tried_and_why_it_stays(onnxruntime):
+    runtime = gn.load(parse(LOOKUP)).runtime
+    plan = models._plan(runtime, (), {}, "slower here", tried=runtime.gathers[:1])
+    assert [entry.reason for entry in plan] == ["slower here", models.UNTRIED]
+
+
+def test_plan_says_that_the_cut_model_did_not_win_each_turn(monkeypatch):
+    monkeypatch.setattr(models, "SPINNING_NS", 0)
+    turns = models._take_turns(run := object(), cut := object())  # type: ignore[arg-type]
+    way, counted, settled = next(turns), 0, None
+    while settled is None:
+        counted += way is cut
+        try:
+            way = turns.send(2000 if way is run else 3000 if 5 <= counted <= 8 else 1000)  # it loses the second turn
+        except StopIteration as end:
+            settled = end.value
+    assert settled[0] is run and not settled[2]
+    assert settled[1].endswith("1 µs with such gathers here, 2 µs without, but not in each turn of the trial")
+
+
+def test_a_function_of_a_runtime_outlives_its_model(onnxruntime):
+    table = np.random.default_rng(0).random((50_000, 8), np.float32)
+    text = "one (int64[n] ids) => (float[n, 8] y) <float[50000, 8] table> { y = Gather (table, ids) }"
+    run = gn.load(parse(text, table=table)).runtime.run
+    gc.collect()
+    assert run({"ids": np.arange(50_000)})[0].tobytes() == table.tobytes()
+
+
+def test_large_tensors_of_elements_that_numpy_does_not_have_stay_in_the_model(onnxruntime):
+    table = np.random.default_rng(0).random((300, 8), np.float32).astype(ml_dtypes.float8_e5m2)
+    text = """one (int64[n] ids) => (float[n, 8] y) <float8e5m2[300, 8] table>
+        { t = Cast <to = 1> (table) y = Gather (t, ids) }"""
+    ids = np.array([3, -1, 299])
+    assert gn.load(parse(text, table=table))(ids)["y"].tobytes() == table.astype(np.float32)[ids].tobytes()
+
+
 def test_gathers_are_problems_that_compile():
     model = gn.load(parse(LOOKUP))
     assert [str(problem.table) for problem in model.gathers(5).values()] == ["4x2xf32", "5x3x2xf32"]
@@ -283,7 +320,7 @@ def test_loop_that_leaves_a_padding_index_out_is_an_embedding_bag(runtime, reduc
     check_gathers(model, inputs, ["Gather", "embedding bag (Loop)"])
 
 
-REDUCED = [name for name, kinds in hand_made.KINDS.items() if kinds and kinds[0].endswith("of Gather")]
+REDUCED = [name for name, kinds in hand_made.KINDS.items() if kinds and kinds[0].startswith("Reduce")]
 
 
 @pytest.mark.draw(6)

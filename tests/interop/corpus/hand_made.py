@@ -68,6 +68,10 @@ MODELS = {
     "{ wide = Mul (table, scale) sums = Add (wide, scale) y = Gather (sums, ids) }",
     "double_table": "(int32[batch, 3] ids) => (double[batch, 8] y) "
     "{ wide = Cast <to = 11> (table) rows = Gather (wide, ids) y = ReduceSum <keepdims = 0> (rows, axes) }",
+    "dequantised_sum": "(int64[batch, 3] ids) => (float[batch, 8] y) { wide = DequantizeLinear (bytes, scale, point) "
+    "rows = Gather (wide, ids) y = ReduceSum <keepdims = 0> (rows, axes) }",
+    "sum_of_tuples": "(int64[batch, 3] ids) => (float[batch, 8] y) { places = Unsqueeze (ids, final) "
+    "rows = GatherND (table, places) y = ReduceSum <keepdims = 0> (rows, axes) }",
     "gather_of_gather": "(int64[batch, 3] ids, int64[k] picks) => (float[k, 3, 8] y) "
     "{ rows = Gather (table, ids) y = Gather (rows, picks) }",
     "computed_indices": "(int64[batch, 3] ids) => (float[batch, 3, 8] y) "
@@ -122,7 +126,9 @@ KINDS = {
     "cast_table": ["Gather before Cast", "Gather"],
     "cast_input": ["Gather before Cast"],
     "cast_tuples": ["GatherND before Cast"],
-    "double_table": ["ReduceSum of Gather"],
+    "double_table": ["Gather before Cast"],
+    "dequantised_sum": ["Gather before DequantizeLinear"],
+    "sum_of_tuples": ["ReduceSum of GatherND"],
     "scaled_table": ["Gather before Mul Add"],
     "weighted_sum": ["ReduceSum of Gather"],
     "mean_kept": ["ReduceMean of Gather"],

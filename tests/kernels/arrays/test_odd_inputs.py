@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import pickle
+import sys
 import tracemalloc
+import types
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -240,3 +242,8 @@ def test_an_error_of_many_indices_takes_few_mb():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 << 20
+
+
+def test_lists_are_taken_while_another_thread_imports_masked_arrays(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy.ma", types.ModuleType("numpy.ma"))
+    assert gn.gather([5.0, 6.0], [1]).tolist() == [6.0]
