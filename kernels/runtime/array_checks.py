@@ -83,7 +83,7 @@ def data_array(data: ArrayLike, name: str = "data", *, keeps_stored: bool = Fals
 
 def reject_masked(data: Any, name: str) -> None:
     """Reject a masked array, and lists with a masked element: NumPy reads the values below the masks."""
-    masked = sys.modules.get("numpy.ma")
+    masked: Any = sys.modules.get("numpy.ma")
     if not hasattr(masked, "masked"):  # there is none where it is not imported, or another thread does so now
         return
     if isinstance(data, masked.MaskedArray):
