@@ -10,7 +10,6 @@ bytes. The next calls take turns between both ways, and the faster way is kept. 
 replaces itself by the function that won.
 """
 
-import itertools
 import operator
 import os
 import statistics
@@ -101,14 +100,13 @@ class Plan:
     def __str__(self) -> str:
         here, count = sum(entry.is_here for entry in self.entries), len(self.entries)
         texts = [f"{self.runtime} runs the model; {here} of {count} gather{'s' * (count != 1)} run here"]
-        for (is_here, reason), group in itertools.groupby(self.entries, operator.attrgetter("is_here", "reason")):
-            alike = list(group)
-            if is_here or len(alike) == 1:
-                texts += map(str, alike)
-            else:
-                names = f"{len(alike)} gathers: {', '.join(entry.node for entry in alike)}"
-                names = textwrap.fill(names, 80, subsequent_indent="  ", break_on_hyphens=False)
-                texts += [names, f"  runtime: {reason}"]
+        alike = dict[int | str, list[PlanEntry]]()  # one that runs here, or all that stay for one reason
+        for number, entry in enumerate(self.entries):
+            alike.setdefault(number if entry.is_here else entry.reason, []).append(entry)
+        for entries in alike.values():
+            names = f"{len(entries)} gathers: {', '.join(entry.node for entry in entries)}"
+            shown = textwrap.fill(names, 80, subsequent_indent="  ", break_on_hyphens=False)
+            texts += map(str, entries) if len(entries) == 1 else [shown, f"  runtime: {entries[0].reason}"]
         return "\n".join(texts)
 
     def __iter__(self) -> Iterator[PlanEntry]:
