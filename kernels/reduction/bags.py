@@ -95,27 +95,22 @@ class Bags:
         starts, lengths = self.starts[bags], self.lengths[bags]
         longest = int(lengths.max(initial=0))
         if (lengths == longest).all() and isinstance(bags, slice) and longest * len(lengths) == self.positions.size:
-            shape = len(lengths), longest
-            weights = None if self.weights is None else self.weights.reshape(*self.weights.shape[:-1], *shape)
-            return self._weighted(self.positions.reshape(shape), weights)
-        place = np.arange(longest)
-        is_there = place < lengths[:, np.newaxis]
-        if not self.positions.size:
-            return self._weighted(np.full(is_there.shape, self.size), None)
-        firsts = np.minimum(starts, self.positions.size - 1)[:, np.newaxis] if self.repeats_first else 0
-        places = np.where(is_there, starts[:, np.newaxis] + place, firsts)
-        if self.repeats_first:
-            is_there = (lengths > 0)[:, np.newaxis]
-        positions = np.where(is_there, self.positions[places], self.size)
-        return self._weighted(positions, None if self.weights is None else self.weights[..., places])
-
-    def _weighted(self, positions: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        """Return positions, with their weights where there are some."""
+            rows, weights = self.positions.reshape(len(lengths), longest), self.weights
+            if weights is None:
+                return rows
+            return with_weights(rows, weights.reshape(*weights.shape[:-1], *rows.shape), self.size)
+        is_there = np.arange(longest) < lengths[:, np.newaxis]
+        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        rows = np.full(is_there.shape, self.size)
+        if self.repeats_first and self.positions.size:
+            firsts = self.positions[np.minimum(starts, self.positions.size - 1)]
+            rows[...] = np.where(lengths > 0, firsts, self.size)[:, np.newaxis]
+        rows[is_there] = self.positions[places]
         if self.weights is None:
-            return positions
-        if weights is None:
-            weights = np.zeros((*self.weights.shape[:-1], *positions.shape), self.weights.dtype)
-        return with_weights(positions, weights, self.size)
+            return rows
+        weights = np.zeros((*self.weights.shape[:-1], *rows.shape), self.weights.dtype)
+        weights[..., is_there] = self.weights[..., places]
+        return with_weights(rows, weights, self.size)
 
 
 def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
