@@ -1,5 +1,6 @@
 """Bags of indices as a kernel takes them: one row of positions a bag, padded with a position that changes nothing."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,25 +93,23 @@ class Bags:
             yield bags, self._rows(bags)
 
     def _rows(self, bags: slice | np.ndarray) -> np.ndarray:
-        starts, lengths = self.starts[bags], self.lengths[bags]
-        longest = int(lengths.max(initial=0))
-        if (lengths == longest).all() and isinstance(bags, slice) and longest * len(lengths) == self.positions.size:
-            rows, weights = self.positions.reshape(len(lengths), longest), self.weights
-            if weights is None:
-                return rows
-            return with_weights(rows, weights.reshape(*weights.shape[:-1], *rows.shape), self.size)
-        is_there = np.arange(longest) < lengths[:, np.newaxis]
-        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-        rows = np.full(is_there.shape, self.size)
-        if self.repeats_first and self.positions.size:
-            firsts = self.positions[np.minimum(starts, self.positions.size - 1)]
-            rows[...] = np.where(lengths > 0, firsts, self.size)[:, np.newaxis]
-        rows[is_there] = self.positions[places]
-        if self.weights is None:
-            return rows
-        weights = np.zeros((*self.weights.shape[:-1], *rows.shape), self.weights.dtype)
-        weights[..., is_there] = self.weights[..., places]
-        return with_weights(rows, weights, self.size)
+        starts, lengths, weights = self.starts[bags], self.lengths[bags], self.weights
+        positions, longest = self.positions, int(lengths.max(initial=0))
+        if not isinstance(bags, slice):
+            places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+            positions, weights = positions[places], None if weights is None else weights[..., places]
+        elements = positions if weights is None else with_weights(positions, weights, self.size)
+        if (lengths == longest).all():
+            return elements.reshape(len(lengths), longest, *elements.shape[1:])
+        rows = np.zeros((len(lengths), longest, *elements.shape[1:]), elements.dtype)
+        padding = self.size
+        if self.repeats_first and positions.size:
+            padding = np.where(lengths > 0, self.positions[np.minimum(starts, len(self.positions) - 1)], self.size)
+        rows.reshape(*rows.shape[:2], -1)[..., 0] = np.reshape(padding, (-1, 1))
+        whole = f"V{elements.dtype.itemsize * math.prod(elements.shape[1:])}"  # which a mask copies at once
+        into, taken = (np.ascontiguousarray(array).view(whole) for array in (rows, elements))
+        into.reshape(rows.shape[:2])[np.arange(longest) < lengths[:, np.newaxis]] = taken.reshape(-1)
+        return rows
 
 
 def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
