@@ -138,6 +138,8 @@ def run(options: argparse.Namespace) -> int:
         made.extend(stages_of(plan, module_of(plan.problem)))
     except GathernestError as error:
         failure = error
+        if not made:
+            raise
     stages = stages_by_name(made)
     asked = (options.stage,) if options.diff is None else diff_ends(options.diff, list(stages))
     if failure is not None and (options.upstream or not {*asked} <= {*stages, "all", "list"}):
