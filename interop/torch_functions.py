@@ -312,12 +312,12 @@ def embedding_bag(
     Indices, gradients and errors are as for `index_select`; torch itself makes a sparse gradient, and scales rows down
     to `max_norm`. Offsets must not fall: torch reads other memory by such ones.
     """
-    error = None
+    error, is_risky = None, include_last_offset and (mode == "max" or padding_idx is not None)
     try:
         is_tiny = type(input) is Tensor and not _is_compiling() and input.nbytes <= _MAX_TINY_BYTES
         is_tiny = is_tiny and mode != "max" and not weight.requires_grad
         is_tiny = is_tiny or is_small(_row_of_bags(weight, mode), weight, input, 0)
-        if is_tiny and not scale_grad_by_freq and (offsets is None or _are_rising(offsets)):
+        if is_tiny and not scale_grad_by_freq and (offsets is None or _are_rising(offsets, is_risky)):
             is_plain = max_norm is None is per_sample_weights and not sparse and mode in _MODES
             if is_plain and offsets is not None and input.dim() == 1:
                 # The function of `functional` takes 1 to 3 microseconds more for the same operator.
@@ -331,8 +331,10 @@ def embedding_bag(
         error = failure
     padding_idx = padding_idx if padding_idx is None else integer_argument(padding_idx, "padding_idx")
     tensors = {"weight": weight, "input": input, "offsets": offsets, "per_sample_weights": per_sample_weights}
-    if not _is_compiling() and not is_watched(offsets) and not _are_rising(offsets):
-        raise InvalidGatherError("offsets must not fall: each bag begins where the one before it ends")
+    if not _is_compiling() and not is_watched(offsets) and not _are_rising(offsets, is_risky):
+        raise InvalidGatherError(
+            "offsets must not fall, as each bag begins where the one before it ends, and have one bag or more"
+        )
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (per_sample_weights, include_last_offset, padding_idx)
     given = input, weight, offsets, *norm, mode, sparse, *rest
     row = _row_of_bags(weight, mode, scale_grad_by_freq)
@@ -374,11 +376,16 @@ def _prepare_bags(
     return weight, input, offsets, factors, mode, padding, scale
 
 
-def _are_rising(offsets: Any) -> bool:
-    """Return whether no offset is smaller than the one before it; torch's own function says what is no vector."""
+def _are_rising(offsets: Any, is_risky: bool) -> bool:
+    """Return whether no offset is smaller than the one before it; torch's own function says what is no vector.
+
+    Where the last offset ends a bag, there are two: with one, torch ends the process if bags are `is_risky`.
+    """
     try:
         if offsets.dim() != 1:
             return True
+        if is_risky and len(offsets) == 1:
+            return False
         if offsets.nbytes <= _MAX_LISTED_BYTES:
             listed = offsets.tolist()
             return listed == sorted(listed)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .array_spec import MAX_DIMS
 from .errors import InvalidGatherError, did_you_mean, show
 from .numbers import MAX_INT64, MIN_INT64
 
@@ -201,8 +202,13 @@ def check_gather_reduce(data_shape: Shape, indices_shape: Shape) -> None:
     """Check the ranks of a gather_reduce: data has rows, and indices a last dimension, the bags.
 
     Raises:
-        InvalidGatherError: a rank is 0.
+        InvalidGatherError: a rank is 0, or the ranks are too many for an array of a place and its row.
     """
+    if len(data_shape) + len(indices_shape) > MAX_DIMS:
+        raise InvalidGatherError(
+            f"gather_reduce needs data and indices of at most {MAX_DIMS} dimensions together, got ranks "
+            f"{len(data_shape)} and {len(indices_shape)}; reshape one of them"
+        )
     if not data_shape or not indices_shape:
         raise InvalidGatherError(
             "gather_reduce needs data of rank 1 or more and indices of rank 1 or more, whose last dimension is a bag, "

@@ -289,18 +289,27 @@ class Calibration:
         if stored["format"] != FORMAT:
             raise ValueError(f"the format is {stored['format']}, not {FORMAT}")
         given = {field.name: stored[field.name] for field in fields(cls)}
-        model, _ = described_machine({"base": given["base"], **given["fields"]})
-        if datetime.fromisoformat(given["date"]).tzinfo is None:
-            raise ValueError("date has a time zone")
-        known, ends = set(MachineModel.__dataclass_fields__), dict(given["uncertain"])
-        if not ends.keys() <= known or not all({*each} == {"low", "high"} for each in ends.values()):
+        known = MachineModel.__dataclass_fields__.keys() - {"name"}
+        for name in ("fields", "uncertain", "machine", "versions"):
+            if type(given[name]) is not dict or not all(given[name]):
+                raise ValueError(f"{name} is no object")
+        if not given["fields"].keys() | given["uncertain"].keys() <= known:
+            raise ValueError("fields and uncertain have fields of a machine")
+        if not all(
+            type(each) is dict and each.keys() == {"low", "high"} and all(map(_is_measured, each.values()))
+            for each in given["uncertain"].values()
+        ):
             raise ValueError("uncertain has the ends of intervals of fields")
+        if type(given["date"]) is not str or datetime.fromisoformat(given["date"]).tzinfo is None:
+            raise ValueError("date is a date with a time zone")
         if type(given["threads"]) is not int or type(given["other_cores"]) not in (int, float):
             raise ValueError("threads and other_cores are numbers")
-        measured = {name: getattr(model, name) for name in given["fields"]}
-        return cls(
-            **{**given, "fields": measured, "machine": dict(given["machine"]), "versions": dict(given["versions"])}
-        )
+        model, _ = described_machine({"base": given["base"], **given["fields"]})
+        return cls(**{**given, "fields": {name: getattr(model, name) for name in given["fields"]}})
+
+
+def _is_measured(value: Any) -> bool:
+    return all(map(_is_measured, value)) if type(value) is list else type(value) in (int, float)
 
 
 def machine_facts() -> dict[str, Any]:

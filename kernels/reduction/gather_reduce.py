@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...ir.array_spec import integers
+from ...ir.array_spec import ArraySpec, integers
 from ...ir.errors import InvalidGatherError
 from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
 from ..argument_names import reject_others, shown_without_elsewhere
@@ -155,7 +155,7 @@ def gather_reduce_grad(
     grad, indices = read_arrays(grad, indices, "grad")
     mode, shape, dtype = parse_bounds(bounds), integers(data_shape, "sizes"), grad.dtype
     check_reduction(reduce, dtype)
-    check_gather_reduce(shape, indices.shape)
+    check_gather_reduce(ArraySpec(shape, dtype).shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
     _check_grad(grad, indices, ends, shape)
     if not in_memory(grad, indices):

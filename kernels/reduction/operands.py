@@ -62,8 +62,9 @@ class Factors:
             columns = [self.scale] if self.bias is None else [self.scale, self.bias]
             factors = np.zeros((len(columns), bags.positions.size), np.float32)
             for column, factor in zip(columns, factors, strict=True):
-                if bags.size:  # positions that add nothing take the last one
+                if bags.size:
                     column.take(bags.positions, out=factor, mode="clip")
+            factors[:, bags.positions == bags.size] = 1  # of positions that add nothing
             return replace(bags, weights=factors if weights is None else factors * weights)
 
 

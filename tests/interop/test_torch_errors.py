@@ -61,6 +61,9 @@ NAMED = {
     ),
     "source of gathernest.torch.index_add must be a dense": lambda: index_add(source=TABLE[:3].to_sparse()),
     "padding_idx must be an int, got 1.0": lambda: bags(padding_idx=1.0),
+    "and have one bag or more": lambda: gnt.embedding_bag(
+        INDEX, TABLE, torch.tensor([0]), mode="max", include_last_offset=True
+    ),
     "offsets must not fall": lambda: bags(INDEX, TABLE, torch.tensor([0, 2, 1])),
     "alpha must be a whole number from -2147483648 to 2147483647 for torch.int32, got 0.5": (
         lambda: index_add(TABLE.int(), source=TABLE[:3].int(), alpha=0.5)
