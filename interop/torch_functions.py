@@ -51,7 +51,7 @@ _MAX_LISTED_BYTES = 512
 # The slices that `index_add` adds, which decide what it takes, are small up to this number of bytes.
 _MAX_TINY_SOURCE_BYTES = 1 << 16
 # What torch's functions raise for arguments that they do not take.
-_ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
+_ERRORS = (IndexError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError, OverflowError)
 _GATHER, _ADD, _BAGS = TABLE["gather"], TABLE["index_add"], TABLE["embedding_bag"]
 # Slices: torch adds narrow floats less exactly than it adds elements.
 _SELECT = replace(_GATHER, min_elements=1 << 22, torch_sums=_BAGS.torch_sums)
@@ -214,6 +214,7 @@ def index_add(
         error = failure
     if alpha != 1 and isinstance(input, Tensor) and input.dtype in INTEGERS:
         # Torch cuts off the fraction of `alpha`, and what the dtype does not hold.
+        alpha = alpha.item() if isinstance(alpha, np.generic | Tensor) and alpha.ndim == 0 else alpha
         most = torch.iinfo(input.dtype).max
         least = torch.iinfo(input.dtype).min or -most
         if not isinstance(alpha, (int, float)) or alpha % 1 or not least <= alpha <= most:

@@ -96,8 +96,9 @@ class Runtime:
         self._stack_size, self._taken = allocate_lock(), list[list[RLock]]()
         self._threads: list[Thread] = []
         self._kinds: set[object] = set()
-        self._is_last = False
+        self._is_last = self._ends = False
         self._register()
+        atexit.register(self._end)
 
     def make(self, work: Callable[[], Made], *, is_ours: bool = False, kind: object = None) -> Made:
         """Return `work()`, which imports or compiles: under the lock, and apart from its caller.
@@ -158,7 +159,15 @@ class Runtime:
                 context.run(self._make_here, work, False)
 
         context = copy_context()
-        return None if sys.is_finalizing() else self._start(run)
+        return None if sys.is_finalizing() or self._ends else self._start(run)
+
+    def _end(self) -> None:
+        """Wait for threads that functions of `atexit` have started, and have no more: Python would end them anywhere.
+
+        One that ends while it imports keeps the lock of imports, and an import in a later `__del__` waits for ever.
+        """
+        self._ends = True
+        self.finish()
 
     def finish(self) -> None:
         """Wait for the threads, as Python does for `threading`'s: LLVM must not run while the process ends."""

@@ -111,6 +111,18 @@ def require_marimo() -> None:
         )
 
 
+@contextlib.contextmanager
+def _in_own_folder() -> Iterator[None]:
+    """Have temporary files in a folder that goes with the server, whose pages may end before they remove theirs."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="gathernest-play-", ignore_cleanup_errors=True) as tempfile.tempdir:
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+@_in_own_folder()
 def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, say: Callable[[str], Any]) -> None:
     """Serve the playground until Ctrl-C, or until a signal or a closed terminal ends it.
 
@@ -136,12 +148,13 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
         if signal.getsignal(ending) is signal.SIG_DFL:
             signal.signal(ending, lambda *_: signal.raise_signal(signal.SIGINT))
     say(address)
+    if opens_browser:
+        _open(address)
     try:
-        with _opened(address) if opens_browser else contextlib.nullcontext():
-            # The page shows its own errors; a damaged request must not print a traceback on the terminal.
-            uvicorn.Server(
-                uvicorn.Config(application, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
-            ).run([listening])
+        # The page shows its own errors; a damaged request must not print a traceback on the terminal.
+        uvicorn.Server(
+            uvicorn.Config(application, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
+        ).run([listening])
     except KeyboardInterrupt:
         pass
     finally:
@@ -167,14 +180,11 @@ def _states(application: Any) -> list[Any]:
     return [state for state in states if hasattr(state, "session_manager")]
 
 
-@contextlib.contextmanager
-def _opened(address: str) -> Iterator[None]:
+def _open(address: str) -> None:
     """Open an address in the browser, by a file that only this user reads: all users see the words of a command."""
-    with tempfile.TemporaryDirectory(prefix="gathernest-play-") as folder:
-        page = Path(folder, "open.html")
-        page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
-        threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()
-        yield
+    page = Path(tempfile.gettempdir(), "open.html")
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
+    threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()
 
 
 def _bound(port: int | None) -> socket.socket:

@@ -140,6 +140,17 @@ def test_a_call_that_was_made_once_is_repeated_while_modules_are_cleared(python)
     assert python(SETUP + code + cycle, GATHERNEST_COMPILE="never") == "True\n"
 
 
+def test_threads_that_functions_of_atexit_start_end_before_python_ends_them(python):
+    code = """
+    import atexit
+    atexit.register(lambda: print(any(thread.is_alive() for thread in RUNTIME._threads)))
+    import numpy as np, gathernest as gn
+    from gathernest.kernels.host.runtime import RUNTIME
+    atexit.register(lambda: [gn.gather(np.zeros((44, 7), np.int16), np.arange(20)) for _ in range(26)])
+    """
+    assert python(code) == "False\n"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXITS)
 def test_many_processes_end_well_when(python, name):

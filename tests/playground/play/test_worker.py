@@ -3,9 +3,11 @@ import importlib
 import os
 import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
+from gathernest.playground.play import server
 from gathernest.playground.play.settings import FIRST, Settings
 from gathernest.playground.play.work import Worker, begin, machine_code, stages
 
@@ -127,3 +129,10 @@ def test_an_edit_that_does_not_parse_is_told():
 )
 def test_settings_without_a_kernel_say_why(settings, message):
     assert found_by(machine_code(settings))["error"].startswith(message)
+
+
+def test_files_of_pages_go_with_the_server():
+    with server._in_own_folder():
+        left = Path(tempfile.mkdtemp())
+        assert left.is_dir()
+    assert not left.exists() and left.parent != Path(tempfile.gettempdir())
