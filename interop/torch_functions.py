@@ -222,6 +222,9 @@ def index_add(
                 f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {show(alpha)}"
             )
         alpha = int(alpha)
+    is_real = isinstance(input, Tensor) and (input.is_floating_point() or input.is_complex())
+    if is_real and isinstance(alpha, (int, float)) and torch.finfo(input.dtype).max < abs(alpha) < float("inf"):
+        raise InvalidGatherError(f"alpha must be finite in {input.dtype}, got {show(alpha)}")
     of_torch, prepare = partial(_index_add, alpha=alpha), partial(_prepare_addition, alpha=alpha)
     given, tensors = (input, dim, index, source), {"source": source, "index": index, "input": input}
     return _call("index_add", _ADD, of_torch, given, prepare, tensors, dim, out, error=error)

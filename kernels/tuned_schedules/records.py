@@ -81,16 +81,23 @@ class Record:
         return cls(**entry)
 
 
+def _is_printable(value: Any) -> bool:
+    """Return whether a value is an object without characters that would control a terminal."""
+    return isinstance(value, dict) and all(str(each).isprintable() for each in (*value, *value.values()))
+
+
 # The allowed values of a field of a file in words, and the test of a value.
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("default", "date", "cpu"), ("text", lambda value: isinstance(value, str))),
+    **dict.fromkeys(
+        ("default", "date", "cpu"), ("a printable text", lambda value: isinstance(value, str) and value.isprintable())
+    ),
     "schedule": ("text", lambda value: value is None or isinstance(value, str)),
     **dict.fromkeys(
         ("default_us", "winner_us", "ratio"),
         ("a number above 0", lambda value: type(value) in (int, float) and math.isfinite(value) and value > 0),
     ),
     **dict.fromkeys(("pairs", "wins"), ("a count", lambda value: type(value) is int and value >= 0)),
-    **dict.fromkeys(("versions", "problem"), ("an object", lambda value: isinstance(value, dict))),
+    **dict.fromkeys(("versions", "problem"), ("an object of printable texts", _is_printable)),
 }
 Records = dict[str, Record]
 

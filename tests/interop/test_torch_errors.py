@@ -61,6 +61,9 @@ NAMED = {
     ),
     "source of gathernest.torch.index_add must be a dense": lambda: index_add(source=TABLE[:3].to_sparse()),
     "padding_idx must be an int, got 1.0": lambda: bags(padding_idx=1.0),
+    "alpha must be finite in torch.float16, got 65520.0": lambda: index_add(
+        TABLE.half(), source=TABLE[:3].half(), alpha=65520.0
+    ),
     "and have one bag or more": lambda: gnt.embedding_bag(
         INDEX, TABLE, torch.tensor([0]), mode="max", include_last_offset=True
     ),

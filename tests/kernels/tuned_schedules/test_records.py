@@ -101,7 +101,12 @@ def record_with(**changes: object) -> str:
         (record_with(ratio=True), "ratio must be a number above 0, got True"),
         (record_with(default_us=float("nan")), "NaN is no number of JSON"),
         (record_with(pairs=-1), "pairs must be a count, got -1"),
-        (record_with(problem=[]), "problem must be an object, got []"),
+        (record_with(problem=[]), "problem must be an object of printable texts, got []"),
+        (
+            record_with(problem={"data": "\x1b[2J"}),
+            "problem must be an object of printable texts, got {'data': '\\x1b[2J'}",
+        ),
+        (record_with(cpu="\x1b[2J"), "cpu must be a printable text, got '\\x1b[2J'"),
         ("[" * 100_000, "is not a file of tuning records: "),
     ],
 )
