@@ -214,7 +214,7 @@ def index_add(
         error = failure
     if alpha != 1 and isinstance(input, Tensor) and input.dtype in INTEGERS:
         # Torch cuts off the fraction of `alpha`, and what the dtype does not hold.
-        alpha = alpha.item() if isinstance(alpha, np.generic | Tensor) and alpha.ndim == 0 else alpha
+        alpha = np.asarray(alpha).item() if np.ndim(alpha) == 0 else alpha
         most = torch.iinfo(input.dtype).max
         least = torch.iinfo(input.dtype).min or -most
         if not isinstance(alpha, (int, float)) or alpha % 1 or not least <= alpha <= most:
