@@ -104,7 +104,8 @@ def test_the_page_follows_what_is_typed_and_a_link_restores_it(server, tab, monk
     address, process = server
     opened = SimpleQueue()
     monkeypatch.setattr("webbrowser.open", opened.put)
-    with play_server._opened(address):
+    with play_server._in_own_folder():
+        play_server._open(address)
         tab.call("Page.navigate", url=opened.get(timeout=60))
         # From the file by the link to the page; a pending `wait` would end with the page that it is asked on.
         places = (tab.evaluate("location.href") for _ in range(20_000))

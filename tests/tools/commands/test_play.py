@@ -206,7 +206,8 @@ def test_other_sites_and_odd_requests_get_no_answer(application, cookie, fields,
 def test_the_browser_gets_the_link_by_a_file_of_this_user_alone(monkeypatch):
     opened = SimpleQueue()
     monkeypatch.setattr("webbrowser.open", opened.put)
-    with server._opened("http://127.0.0.1:2718/?access_token=a&data=b"):
+    with server._in_own_folder():
+        server._open("http://127.0.0.1:2718/?access_token=a&data=b")
         page = Path(opened.get(timeout=60).removeprefix("file://"))
         assert page.parent.stat().st_mode & 0o077 == 0
         assert 'content="0; url=http://127.0.0.1:2718/?access_token=a&amp;data=b"' in page.read_text()
