@@ -28,9 +28,8 @@ from ..runtime.prepare import kernel_numbers, planned
 from .declaration import Declaration, by_count, counts_of, header, with_count
 from .pointer import without_kernel
 
-# Asks LLVM for the CPUs that it knows, which it prints for the name `help`. A process of its own: it prints to
-# standard error below Python.
-# In a process of its own, as LLVM prints the list, and aborts where it has no code for a CPU.
+# Asks LLVM for code for a CPU, or for the CPUs that it knows, by the name `help`. In a process of its own: LLVM prints to
+# standard error below Python, and aborts where it has no code.
 _ASK = (
     "import sys, llvmlite.binding as llvm; llvm.initialize_native_target(); llvm.initialize_native_asmprinter(); "
     "machine = llvm.Target.from_default_triple().create_target_machine(cpu=sys.argv[1]); "

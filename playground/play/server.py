@@ -148,9 +148,9 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
         if signal.getsignal(ending) is signal.SIG_DFL:
             signal.signal(ending, lambda *_: signal.raise_signal(signal.SIGINT))
     say(address)
-    if opens_browser:
-        _open(address)
     try:
+        if opens_browser:
+            _open(address)
         # The page shows its own errors; a damaged request must not print a traceback on the terminal.
         uvicorn.Server(
             uvicorn.Config(application, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
