@@ -28,7 +28,7 @@ from ..runtime.prepare import kernel_numbers, planned
 from .declaration import Declaration, by_count, counts_of, header, with_count
 from .pointer import without_kernel
 
-# Asks LLVM for code for a CPU, or for the CPUs that it knows, by the name `help`. In a process of its own: LLVM prints to
+# Asks LLVM for code for a CPU, or for the CPUs that it knows, by the name `help`. In its own process: LLVM prints to
 # standard error below Python, and aborts where it has no code.
 _ASK = (
     "import sys, llvmlite.binding as llvm; llvm.initialize_native_target(); llvm.initialize_native_asmprinter(); "
