@@ -214,7 +214,8 @@ def index_add(
         error = failure
     if alpha != 1 and isinstance(input, Tensor) and input.dtype in INTEGERS:
         # Torch cuts off the fraction of `alpha`, and what the dtype does not hold.
-        alpha = np.asarray(alpha).item() if np.ndim(alpha) == 0 else alpha
+        given_alpha: Any = alpha
+        alpha = given_alpha.item() if getattr(given_alpha, "ndim", None) == 0 else alpha
         most = torch.iinfo(input.dtype).max
         least = torch.iinfo(input.dtype).min or -most
         if not isinstance(alpha, (int, float)) or alpha % 1 or not least <= alpha <= most:

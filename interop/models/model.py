@@ -285,6 +285,7 @@ class _Trial:
         self._runtime, self._model = runtime, model
         self.settled: Run | None = None
         self._chosen: tuple[ModelGather, ...] = ()
+        self._missed: list[str] = []  # why calls of the cut model ran whole
         self._shapes: Mapping[str, Shape] = {}
         self._way: Run | None = None
         self._turns: Generator[Run, int, tuple[Run, str, bool]] | None = None
@@ -317,7 +318,7 @@ class _Trial:
             if not self._chosen:
                 self._settle(self._runtime.run, "too small to be worth another call of the runtime")
                 return outputs
-            cut = self._runtime.cut(self._chosen)
+            cut = self._runtime.cut(self._chosen, self._missed)
             with knobs.scope(compile="now"):  # kernels are timed, and not what answers until they are compiled
                 found = cut(inputs)
         except GathernestError as error:
@@ -340,12 +341,10 @@ class _Trial:
 
     def _settle(self, way: Run, reason: str, is_here: bool = False) -> None:
         self.settled = way
-        reason = reason if is_here or not self._runtime.missed else self._runtime.missed
-        self._set_plan(self._chosen if is_here else (), reason)
+        self._set_plan(self._chosen if is_here else (), reason if is_here or not self._missed else self._missed[-1])
 
     def _set_plan(self, here: Sequence[ModelGather], reason: str, *, is_trial: bool = False) -> None:
-        plan = _plan(self._runtime, here, self._shapes, reason, tried=self._chosen, is_trial=is_trial)
-        self._model._set_plan(plan)
+        self._model._set_plan(_plan(self._runtime, here, self._shapes, reason, tried=self._chosen, is_trial=is_trial))
 
 
 def _take_turns(run: Run, cut: Run) -> Generator[Run, int, tuple[Run, str, bool]]:

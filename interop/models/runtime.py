@@ -175,7 +175,6 @@ class Runtime(ABC):
         optional: the names of inputs that have a value in the model.
         outputs: the names of the outputs in the model's order; one may be there twice.
         gathers: what can be left out of the model, in the order of its nodes.
-        missed: why the latest call ran whole that was to run cut, if any has.
         _input_names: the input that gives it, by the name of a value in the graph.
         _results: the names of the values in the graph that are the outputs.
     """
@@ -188,7 +187,6 @@ class Runtime(ABC):
     gathers: Sequence[ModelGather]
     _input_names: Mapping[str, str]
     _results: Sequence[str]
-    missed: str = ""
     _measured: tuple[Sequence[str], Run] | None = None
 
     @abstractmethod
@@ -215,15 +213,17 @@ class Runtime(ABC):
         found = run({key: inputs[name] for key, name in self._input_names.items()})
         return shapes | dict(zip(names, map(np.shape, found), strict=True))
 
-    def cut(self, chosen: Sequence[ModelGather]) -> Run:
-        """Return a function that runs the model with the chosen gathers computed here; it gives what `run` gives."""
+    def cut(self, chosen: Sequence[ModelGather], missed: list[str] | None = None) -> Run:
+        """Return a function that runs the model with the chosen gathers computed here; it gives what `run` gives.
+
+        A call that they do not take runs whole, and adds the reason to `missed`.
+        """
         stages = cut_in_stages(list(self._items(chosen)), self._results)
         steps = [(self._open_part(stage) if stage.outputs else None, stage.outputs, stage.gathers) for stage in stages]
-        misses = 0
+        missed = [] if missed is None else missed
 
         def run(inputs: Values) -> list[Any]:
-            nonlocal misses
-            if misses >= MAX_MISSES:
+            if len(missed) >= MAX_MISSES:
                 return self.run(inputs)
             values: dict[str, Any] = {key: inputs[name] for key, name in self._input_names.items()}
             try:
@@ -235,7 +235,7 @@ class Runtime(ABC):
                         values[found.result] = found.compute(*operands)
                 return [values[name] for name in self._results]
             except (GathernestError, MemoryError) as error:  # the runtime says what is wrong, or takes it
-                misses, self.missed = misses + 1, str(error)
+                missed.append(str(error))
             return self.run(inputs)
 
         return run

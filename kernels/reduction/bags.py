@@ -107,8 +107,8 @@ class Bags:
             padding = np.where(lengths > 0, self.positions[np.minimum(starts, len(self.positions) - 1)], self.size)
         rows.reshape(*rows.shape[:2], -1)[..., 0] = np.reshape(padding, (-1, 1))
         whole = f"V{elements.dtype.itemsize * math.prod(elements.shape[1:])}"  # which a mask copies at once
-        into, taken = (np.ascontiguousarray(array).view(whole) for array in (rows, elements))
-        into.reshape(rows.shape[:2])[np.arange(longest) < lengths[:, np.newaxis]] = taken.reshape(-1)
+        is_there = np.arange(longest) < lengths[:, np.newaxis]
+        rows.view(whole).reshape(is_there.shape)[is_there] = np.ascontiguousarray(elements).view(whole).reshape(-1)
         return rows
 
 

@@ -215,6 +215,14 @@ def test_plan_says_what_was_tried_and_why_it_stays(onnxruntime):
     assert [entry.reason for entry in plan] == ["slower here", models.UNTRIED]
 
 
+def test_plan_gives_no_reason_of_another_trial(onnxruntime):
+    model = gn.load(parse(LOOKUP))
+    with pytest.raises(gn.ModelError, match="out of data bounds"):
+        model.runtime.cut([*model.runtime.gathers])({"tokens": np.array([[0, 99, 1]])})
+    model(np.array([[0, 3, -1]]))
+    assert {entry.reason for entry in model.plan} == {"too small to be worth another call of the runtime"}
+
+
 def test_plan_says_that_the_cut_model_did_not_win_each_turn(monkeypatch):
     monkeypatch.setattr(models, "SPINNING_NS", 0)
     turns = models._take_turns(run := object(), cut := object())  # type: ignore[arg-type]
